@@ -1,7 +1,7 @@
 """The examples of README.md, of docs/ and of docstrings are tests.
 
-Markdown: blocks marked ``python`` run top to bottom, one namespace and one temporary folder per page; ``await`` may stand
-at the top level. A block that is not meant to run is preceded by ``<!-- skip: next "why" -->``. Docstrings: ``>>>``.
+Markdown: blocks marked ``python`` run top to bottom, with one namespace and one temporary folder per page; ``await`` may
+stand at the top level. A block not meant to run is preceded by ``<!-- skip: next "why" -->``. Docstrings: ``>>>``.
 """
 
 import ast
