@@ -1,7 +1,7 @@
 """The examples of README.md, of docs/ and of docstrings are tests.
 
-Markdown: blocks marked ``python`` run top to bottom, with one namespace and one temporary folder per page; ``await`` may
-stand at the top level. A block not meant to run is preceded by ``<!-- skip: next "why" -->``. Docstrings: ``>>>``.
+Markdown: blocks marked ``python`` run top to bottom, one namespace and one temporary folder per page; ``await`` may
+stand at the top level. A piece that cannot run by itself is marked ``py``: coloured the same. Docstrings: ``>>>``.
 """
 
 import ast
@@ -16,7 +16,7 @@ from hypothesis import settings
 from sybil import Document, Example, Sybil
 from sybil.evaluators.python import pad
 from sybil.integration.pytest import SybilFile, SybilItem
-from sybil.parsers.markdown import CodeBlockParser, SkipParser
+from sybil.parsers.markdown import CodeBlockParser
 from sybil.parsers.rest import DocTestParser
 
 # The conformance suites are shipped in the package; their asserts shall explain themselves all the same.
@@ -60,7 +60,7 @@ def close_page(namespace: dict[str, Any]) -> None:
 
 
 PAGES = Sybil(
-    parsers=[AsyncCodeBlockParser(), SkipParser()],
+    parsers=[AsyncCodeBlockParser()],
     setup=open_page,
     teardown=close_page,
     document_types={".md": Document},

@@ -10,14 +10,14 @@ FOLDERS = [".ci", "bench", "changes.d", "docs", "examples", "src", "tests"]
 LEFT_BEHIND = {"__pycache__", "_build"}
 MODULE_LINES = 450
 README = (ROOT / "README.md").read_text()
-PREFIX = "python3 -m venv .uv && .uv/bin/pip install -q uv && .uv/bin/uv run --frozen "
+PREFIX = "python3 -m venv .uv && .uv/bin/pip install -qq uv && .uv/bin/uv run --frozen "
 
 # Written so that no pattern matches itself.
 FOREIGN = {
     "a path of one machine": r"(?<![\w.~-])/(?:hom[e]|Use[r]s|roo[t]|wor[k]|far[m])/[\w.]",
     "a registry's host": r"p[y]pi\.org|p[y]thonhosted|registry\.n[p]mjs",
     "how it is made instead of what it is": (
-        r"(?i)\b(?:c[e]o|steering.rep[o]|developers?.?.?sessio[n]|before-sto[p]|shared/hook[s]|subagent[s]?)\b"
+        r"(?i)\b(?:c[e]o|steering.rep[o]|developers?.?.?sessio[n]|before-sto[p]|shared/hook[s]|sub[a]gents?)\b"
     ),
     "a debt": r"\b(?:TOD[O]|FIXM[E]|XX[X])\b",
 }
