@@ -17,6 +17,7 @@ step() {
 }
 
 # readme NAME: the command that stands in README.md between <!-- NAME:begin --> and <!-- NAME:end -->, exactly.
+# Fails when there is none.
 readme() {
   sed -n "/<!-- $1:begin -->/,/<!-- $1:end -->/p" README.md | grep -v -e '^<!--' -e '^```'
 }
