@@ -1,0 +1,39 @@
+"""Bodies: content that may be personal, kept apart from the events so that it can be erased.
+
+An event names a body by digest only. Erasing a body leaves the chain of events verifiable, and the nonce, erased
+with it, keeps short content from being guessed back out of its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+
+class Body(Struct, frozen=True):
+    """Content with a nonce.
+
+    Attributes:
+        content: JSON text, UTF-8.
+        nonce: random text made by the client; empty only where the content itself is unguessable.
+    """
+
+    content: bytes
+    nonce: str = ""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over nonce and content, as 64 hexadecimal digits."""
+        return hashlib.sha256(self.nonce.encode() + b"\0" + self.content).hexdigest()
+
+    def value(self) -> Any:
+        """The content as plain data."""
+        return msgspec.json.decode(self.content)
+
+
+def text_digest(text: str) -> str:
+    """The digest by which a goal, a constraint or an intent is compared: SHA-256, 32 hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,379 @@
+"""Wishes, in the imperative. Each names the task that it touches and carries an id made by its client.
+
+A command's id is looked up first: repeating a command gives its recorded answer, even under a newer epoch. Commands
+of an owner also carry the epoch and instance of the tenure that speaks.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from msgspec import Struct
+
+from tenure.protocol.body import Body
+from tenure.protocol.decisions import Decision
+from tenure.protocol.settings import Limits, Policy, Settings
+from tenure.protocol.state import Candidate, Effect, Locator
+from tenure.protocol.vocabulary import (
+    EffectState,
+    EvidenceKind,
+    Phase,
+    Purpose,
+    Reason,
+    WorkEnd,
+    WorkKind,
+)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+class CommandBase(Struct, frozen=True, kw_only=True, tag_field="command", tag=_snake):
+    """Base of all commands.
+
+    Attributes:
+        command_id: made by the client, unique in the tree. root_id, task_id: the task that is touched.
+    """
+
+    command_id: str
+    root_id: str
+    task_id: str
+
+
+class OwnerCommand(CommandBase, frozen=True, kw_only=True):
+    """Base of what only a tenure may say."""
+
+    epoch: int
+    instance: str
+
+
+class Submit(CommandBase, frozen=True, kw_only=True):
+    """Make a root task and offer it. ``task_id`` equals ``root_id``."""
+
+    candidates: tuple[Candidate, ...]
+    payload: Body
+    authority: tuple[str, ...] = ("*",)
+    settings: Settings = Settings()
+    limits: Limits = Limits()
+    conversation: str = ""
+    message: Body | None = None
+    broadcast: bool = False
+
+
+class Claim(CommandBase, frozen=True, kw_only=True):
+    """Pick an offer up. The first commit wins."""
+
+    epoch: int
+    agent: str
+    instance: str
+
+
+class Acknowledge(CommandBase, frozen=True, kw_only=True):
+    """Confirm the payload's digest and own the task; also claims an offer that is still open."""
+
+    epoch: int
+    agent: str
+    instance: str
+    digest: str
+    readback: Body | None = None
+
+
+class Decline(CommandBase, frozen=True, kw_only=True):
+    """Turn a claimed or open offer down. ``start_failed`` may be re-sent to the same agent, the others not."""
+
+    epoch: int
+    agent: str
+    instance: str
+    reason: Reason = Reason.DECLINED
+    detail: Body | None = None
+
+
+class Advance(OwnerCommand, frozen=True, kw_only=True):
+    """Commit a turn: input consumed up to a number, results taken, the state document."""
+
+    consumed: int = 0
+    collected: tuple[str, ...] = ()
+    document: Body | None = None
+
+
+class See(OwnerCommand, frozen=True, kw_only=True):
+    """Mark input as shown to this tenure, before it is shown."""
+
+    upto: int
+
+
+class Retire(OwnerCommand, frozen=True, kw_only=True):
+    """State the one decision of this tenure and stop intake.
+
+    Attributes:
+        consumed, collected, document: as in ``Advance``, in the same commit.
+        quiet: nothing is left to retire: every helper was seen to end, no route is open. With no booked work open
+            either, the release happens in this commit.
+    """
+
+    decision: Decision
+    consumed: int = 0
+    collected: tuple[str, ...] = ()
+    document: Body | None = None
+    quiet: bool = False
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """A work that was seen to end."""
+
+    work_id: str
+    how: WorkEnd
+
+
+class Release(OwnerCommand, frozen=True, kw_only=True):
+    """Finish retiring. Works that are not among ``ended`` become residual.
+
+    Attributes:
+        routes_retired: no route of this tenure takes input any more.
+        unseen: number of helpers that were not seen to end.
+    """
+
+    routes_retired: bool
+    ended: tuple[Ended, ...] = ()
+    unseen: int = 0
+
+
+class StartWork(OwnerCommand, frozen=True, kw_only=True):
+    """Put a work on the books before it starts."""
+
+    work_id: str
+    kind: WorkKind
+    name: str
+    policy: Policy
+    locator: Locator | None = None
+
+
+class LocateWork(OwnerCommand, frozen=True, kw_only=True):
+    """Say where a started work runs."""
+
+    work_id: str
+    locator: Locator
+
+
+class CancelWork(CommandBase, frozen=True, kw_only=True):
+    """Record that a work was asked to end, and whether the request is known to have arrived."""
+
+    work_id: str
+    delivered: bool = False
+
+
+class EndWork(CommandBase, frozen=True, kw_only=True):
+    """Record that a work was *seen* to end. Valid under any epoch: it is an observation, not an act of the owner."""
+
+    work_id: str
+    instance: str
+    how: WorkEnd
+
+
+class OpenRoute(OwnerCommand, frozen=True, kw_only=True):
+    """Subscribe this tenure to live input."""
+
+    route_id: str
+
+
+class CloseRoute(OwnerCommand, frozen=True, kw_only=True):
+    """End a subscription."""
+
+    route_id: str
+
+
+class Intend(OwnerCommand, frozen=True, kw_only=True):
+    """Record an effect and its first attempt, before the provider is called.
+
+    Attributes:
+        intent: digest of provider, tool and key. compared: digest of the fields that a repeat must share.
+        idempotent_ms, in_flight_ms: the provider's facts; 0 means that it gives none.
+        check_ms: when somebody should look again if it stays open.
+    """
+
+    effect_id: str
+    provider: str
+    tool: str
+    intent: str
+    request: Body
+    compared: str
+    policy: Policy
+    idempotent_ms: int = 0
+    in_flight_ms: int = 0
+    check_ms: int = 60_000
+
+
+class AttemptEffect(CommandBase, frozen=True, kw_only=True):
+    """Commit a further provider call, by compare-and-set on the effect's version.
+
+    ``apply`` and ``compensate`` belong to the owner; a look-up, a seal or a cancellation may come from whoever
+    reconciles (epoch 0).
+    """
+
+    effect_id: str
+    version: int
+    purpose: Purpose
+    instance: str
+    epoch: int = 0
+
+
+class RecordOutcome(CommandBase, frozen=True, kw_only=True):
+    """Record what an attempt showed. It is evidence: accepted under any epoch, moving no ownership.
+
+    Attributes:
+        state: the state that the evidence speaks for.
+        reference: the provider's name for it. body: the answer. not_found: a look-up found nothing.
+    """
+
+    effect_id: str
+    attempt: int
+    instance: str
+    epoch: int
+    state: EffectState
+    evidence: EvidenceKind
+    reference: str = ""
+    body: Body | None = None
+    not_found: bool = False
+
+
+class Attest(CommandBase, frozen=True, kw_only=True):
+    """A person's word on an effect in doubt, naming the version that was seen."""
+
+    effect_id: str
+    version: int
+    by: str
+    body: Body
+
+
+class Delegate(OwnerCommand, frozen=True, kw_only=True):
+    """Open a child task. The caller keeps its own."""
+
+    child_id: str
+    candidates: tuple[Candidate, ...]
+    payload: Body
+    authority: tuple[str, ...] = ("*",)
+    settings: Settings | None = None
+    broadcast: bool = False
+
+
+class Send(CommandBase, frozen=True, kw_only=True):
+    """Give the task live input."""
+
+    message: Body
+    sender: str = ""
+
+
+class Answer(CommandBase, frozen=True, kw_only=True):
+    """Answer an open question, once.
+
+    Attributes:
+        action: ``resume`` the owner, ``reassign`` to ``agent``, or ``abort`` the task.
+    """
+
+    question_id: str
+    by: str
+    action: str = "resume"
+    choice: str = ""
+    agent: str = ""
+    body: Body | None = None
+
+
+class RequestCancel(CommandBase, frozen=True, kw_only=True):
+    """Ask for the end of a task. Accepting the request proves nothing about what runs."""
+
+    by: str
+    reason: str = ""
+
+
+class StopTree(CommandBase, frozen=True, kw_only=True):
+    """Forbid new tasks in the tree. ``task_id`` is the root's; descendants are then cancelled one by one."""
+
+    by: str
+    reason: str = ""
+
+
+class Reverse(CommandBase, frozen=True, kw_only=True):
+    """End an open hop and all above it; the task is offered back to that hop's sender."""
+
+    handoff_id: str
+    by: str
+    reason: str = ""
+
+
+class Expire(CommandBase, frozen=True, kw_only=True):
+    """Apply what is overdue by the ledger's clock."""
+
+
+class ReportDeath(CommandBase, frozen=True, kw_only=True):
+    """The process of an instance was observed dead. Proves the end of what dies with a process, and no more."""
+
+    instance: str
+    by: str
+
+
+Command = (
+    Submit
+    | Claim
+    | Acknowledge
+    | Decline
+    | Advance
+    | See
+    | Retire
+    | Release
+    | StartWork
+    | LocateWork
+    | CancelWork
+    | EndWork
+    | OpenRoute
+    | CloseRoute
+    | Intend
+    | AttemptEffect
+    | RecordOutcome
+    | Attest
+    | Delegate
+    | Send
+    | Answer
+    | RequestCancel
+    | StopTree
+    | Reverse
+    | Expire
+    | ReportDeath
+)
+
+
+class Receipt(Struct, frozen=True, kw_only=True):
+    """The recorded answer to an accepted command.
+
+    Attributes:
+        status: ``done``; ``gate`` when an acknowledgement or completion waits for the gate; ``late`` when the
+            command was fenced and kept as evidence; ``already`` when the effect had been settled before.
+        epoch, revision, phase: the task's, after the command.
+        blocked_by: ids that the gate waits for. effect: the effect that the command touched.
+    """
+
+    status: str
+    task_id: str
+    epoch: int
+    revision: int
+    phase: Phase
+    blocked_by: tuple[str, ...] = ()
+    effect: Effect | None = None
+
+
+def bodies_of(command: Struct) -> tuple[Body, ...]:
+    """Every body that a command carries, at any depth of its decision."""
+    found: list[Body] = []
+    for name in command.__struct_fields__:
+        value = getattr(command, name)
+        if isinstance(value, Body):
+            found.append(value)
+        elif isinstance(value, Struct) and name in ("decision", "question"):
+            found.extend(bodies_of(value))
+    return tuple(found)
+
+
+def encode_command(command: Command) -> bytes:
+    """A command as JSON; equal commands give equal bytes."""
+    return msgspec.json.encode(command)

@@ -1,0 +1,138 @@
+"""The questions that every rule asks first. Each refuses by raising; none changes anything."""
+
+from __future__ import annotations
+
+from tenure.errors import Fenced, Refused
+from tenure.protocol.commands import OwnerCommand
+from tenure.protocol.decide.draft import Draft
+from tenure.protocol.state import Candidate, Offer, Task, Tenure
+from tenure.protocol.vocabulary import EffectState, Gate, OfferState, WorkState
+
+ANY = "*"
+"""The authority to use every tool."""
+
+
+def owns(task: Task, epoch: int, instance: str) -> bool:
+    """Whether exactly this epoch and this instance own the task now."""
+    tenure = task.tenure
+    return tenure is not None and tenure.epoch == epoch and tenure.instance == instance
+
+
+def owner(draft: Draft, command: OwnerCommand) -> Tenure:
+    """The speaking tenure.
+
+    Raises:
+        Fenced: ``stale_epoch`` for any other epoch or instance.
+    """
+    task = draft.task
+    if task.tenure is None or not owns(task, command.epoch, command.instance):
+        raise stale(task, command.epoch, command.instance)
+    return task.tenure
+
+
+def acting_owner(draft: Draft, command: OwnerCommand) -> Tenure:
+    """The speaking tenure, while it may still start something.
+
+    Raises:
+        Fenced: ``stale_epoch``.
+        Refused: ``retiring`` once its decision is stated.
+    """
+    tenure = owner(draft, command)
+    if tenure.retiring is not None:
+        raise Refused("retiring", f"It has decided to {tenure.retiring.decision}.")
+    return tenure
+
+
+def stale(task: Task, epoch: int, instance: str) -> Fenced:
+    """The error for a speaker that does not own the task."""
+    now = f"epoch {task.epoch}" + (f", owned by {task.tenure.agent}" if task.tenure else f", {task.phase}")
+    detail = f"You spoke for epoch {epoch} as {instance}; the task is at {now}."
+    return Fenced("stale_epoch", detail, epoch=task.epoch, task_id=task.task_id)
+
+
+def unfinished(draft: Draft) -> Task:
+    """The task, while it has not ended.
+
+    Raises:
+        Refused: ``unknown_task`` or ``task_ended``.
+    """
+    task = draft.task
+    if task.phase.ended:
+        raise Refused("task_ended", f"It is {task.phase}.", phase=str(task.phase))
+    return task
+
+
+def open_offer(draft: Draft, epoch: int) -> Offer:
+    """The open offer that the speaker has seen.
+
+    Raises:
+        Refused: ``task_ended``, ``no_offer``.
+        Fenced: ``stale_epoch`` when the offer was re-issued or withdrawn since.
+    """
+    task = unfinished(draft)
+    if task.offer is None:
+        raise Refused("no_offer", f"The task is {task.phase}.")
+    if task.epoch != epoch:
+        raise Fenced("stale_epoch", f"You saw the offer of epoch {epoch}; it is at {task.epoch} now.", epoch=task.epoch)
+    return task.offer
+
+
+def candidate(offer: Offer, agent: str) -> Candidate:
+    """The candidate entry of an agent whose turn it is.
+
+    Raises:
+        Refused: ``not_a_candidate``.
+    """
+    for entry in offer.open_to:
+        if entry.agent == agent:
+            return entry
+    raise Refused("not_a_candidate", f"It is open to {', '.join(entry.agent for entry in offer.open_to)}.")
+
+
+def picked_up_by(offer: Offer, agent: str, instance: str) -> bool:
+    """Whether exactly this agent and instance hold the pick-up."""
+    return offer.pickup is not None and (offer.pickup.agent, offer.pickup.instance) == (agent, instance)
+
+
+def standing_in_the_way(task: Task, required: Gate) -> tuple[str, ...]:
+    """Ids of open works and effects that a gate waits for. An item's own policy may demand more than ``required``."""
+    stopped, settled = Gate.STOPPED.rank, Gate.SETTLED.rank
+    works = [
+        work.work_id
+        for work in task.works
+        if work.state is not WorkState.STOPPED and max(required.rank, work.policy.gate.rank) >= stopped
+    ]
+    effects = [note.effect_id for note in task.effects if max(required.rank, note.gate.rank) >= settled]
+    return tuple(works + effects)
+
+
+def seen_to_end(task: Task, epoch: int) -> bool:
+    """Whether every booked work of a tenure was seen to end."""
+    return not any(work.epoch == epoch for work in task.works)
+
+
+def effects_settled(task: Task) -> bool:
+    """Whether every effect of the task has settling evidence."""
+    return not task.effects
+
+
+def authority_of(task: Task, entry: Candidate) -> tuple[str, ...]:
+    """What a grant gives: within the candidate's edge and within the task's."""
+    return task.authority if entry.authority is None else within(entry.authority, task.authority)
+
+
+def within(asked: tuple[str, ...], held: tuple[str, ...]) -> tuple[str, ...]:
+    """The part of an authority that another one covers; ``*`` covers everything."""
+    if ANY in held:
+        return asked
+    return held if ANY in asked else tuple(name for name in asked if name in held)
+
+
+def awaiting_ack(offer: Offer) -> bool:
+    """Whether the offer can still be picked up or acknowledged."""
+    return offer.state in (OfferState.OPEN, OfferState.CLAIMED)
+
+
+def in_flight(state: EffectState) -> bool:
+    """Whether the end of its sender's tenure puts the effect in doubt."""
+    return state is EffectState.INTENDED

@@ -1,0 +1,20 @@
+"""What every event shares."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+VERSION = 1
+"""Version of every event written by this code."""
+
+
+class EventBase(Struct, frozen=True, kw_only=True, tag_field="event"):
+    """Base of all events. ``at`` is the ledger's time, in milliseconds since the Unix epoch."""
+
+    at: int
+    v: int = VERSION
+
+
+def event_tag(event: EventBase) -> str:
+    """The stable name of an event's type, for example ``tenure.granted``."""
+    return str(event.__struct_config__.tag)

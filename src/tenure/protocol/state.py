@@ -1,0 +1,358 @@
+"""What a task, a tree and an effect are at one moment.
+
+Frozen values; only :mod:`tenure.protocol.evolve` makes new ones.
+
+A task's state holds open items only: what is settled is in the events, and rows by reference, so the state stays
+small however long the history gets. Times are milliseconds since the Unix epoch, by the ledger's clock.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from tenure.protocol.settings import Limits, Policy, Settings
+from tenure.protocol.vocabulary import (
+    EffectState,
+    Gate,
+    HandoffState,
+    OfferKind,
+    OfferState,
+    Phase,
+    Purpose,
+    Reason,
+    WaitOn,
+    WorkKind,
+    WorkState,
+)
+
+
+class Locator(Struct, frozen=True, kw_only=True):
+    """Where a work runs, so that its end can be observed from outside.
+
+    Attributes:
+        host: host name. boot: boot id of that host. pid: process id. started: the process's start time, in clock
+        ticks since boot (a pid alone may be reused). group: process group that is signalled; 0 when none.
+    """
+
+    host: str = ""
+    boot: str = ""
+    pid: int = 0
+    started: int = 0
+    group: int = 0
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """One owned piece of execution that was not seen to end yet."""
+
+    work_id: str
+    kind: WorkKind
+    name: str
+    policy: Policy
+    epoch: int
+    instance: str
+    started_at: int
+    state: WorkState = WorkState.RUNNING
+    delivered: bool = False
+    locator: Locator | None = None
+
+
+class Attempt(Struct, frozen=True, kw_only=True):
+    """One provider call, committed before it is made.
+
+    Attributes:
+        n: rises by one with each attempt of the effect.
+        in_flight: no outcome of this attempt has been recorded.
+    """
+
+    n: int
+    purpose: Purpose
+    epoch: int
+    instance: str
+    at: int
+    in_flight: bool = True
+
+
+class Effect(Struct, frozen=True, kw_only=True):
+    """Something done outside.
+
+    Attributes:
+        intent: digest of the business intent; unique among the open effects of a tree.
+        request: digest of the request's body, to tell a repeat from a conflict.
+        compared: digest of the request's compared fields.
+        version: rises on every change; each attempt is a compare-and-set on it.
+        generation: rises when an attempt must not meet the provider's sealed key again.
+        idempotent_ms: the provider's window for one key; 0 when it is not idempotent.
+        in_flight_ms: longest time that a sent request can still land; 0 when unknown.
+        applied_at: when the first ``apply`` of this generation was committed. sends: how many there were.
+        senders: instances whose request may still land, because their process was not observed dead.
+        dead_at: when the last of the senders was observed dead; 0 while none was.
+        reference: the provider's name for it.
+    """
+
+    effect_id: str
+    root_id: str
+    task_id: str
+    provider: str
+    tool: str
+    intent: str
+    request: str
+    compared: str
+    policy: Policy
+    state: EffectState
+    version: int
+    attempt: Attempt
+    applied_at: int
+    sends: int
+    senders: tuple[str, ...]
+    dead_at: int = 0
+    generation: int = 0
+    idempotent_ms: int = 0
+    in_flight_ms: int = 0
+    check_ms: int = 60_000
+    next_check: int = 0
+    sealed: bool = False
+    reference: str = ""
+    evidence: str = ""
+
+
+class OpenEffect(Struct, frozen=True, kw_only=True):
+    """A task's own note of an effect that has no settling evidence yet."""
+
+    effect_id: str
+    intent: str
+    state: EffectState
+    gate: Gate
+    instance: str
+    next_check: int
+
+
+class Retiring(Struct, frozen=True, kw_only=True):
+    """A tenure that has decided and only finishes what it started.
+
+    Attributes:
+        decision: the tag of the decision; its parts are in the fields that it needs.
+        released: its works and routes are over; it waits only for the gate.
+    """
+
+    decision: str
+    at: int
+    deadline: int
+    handoff_id: str = ""
+    body: str = ""
+    reason: Reason = Reason.NONE
+    broadcast: bool = False
+    wait: Wait | None = None
+    question: Question | None = None
+    released: bool = False
+    unseen: int = 0
+
+
+class Tenure(Struct, frozen=True, kw_only=True):
+    """One agent's period of owning the task, identified by ``epoch`` and ``instance``."""
+
+    agent: str
+    instance: str
+    epoch: int
+    since: int
+    authority: tuple[str, ...]
+    progress_at: int
+    turn: int = 0
+    asked_at: int = 0
+    routes: tuple[str, ...] = ()
+    retiring: Retiring | None = None
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """An agent that may pick an offer up, and what its edge grants. ``None`` means all of the task's authority."""
+
+    agent: str
+    authority: tuple[str, ...] | None = None
+
+
+class Pickup(Struct, frozen=True, kw_only=True):
+    """Who has claimed an offer, and until when it must be acknowledged."""
+
+    agent: str
+    instance: str
+    until: int
+
+
+class Offer(Struct, frozen=True, kw_only=True):
+    """An open invitation to own the task.
+
+    Attributes:
+        index: the candidate whose turn it is; a ``claim`` offer is open to all of them.
+        attempt: from 1.
+        payload: digest of the sender's part.
+        gate: what must be over before the grant; ``None`` when the gate is waived, which a return after a failed
+            gate is.
+        gate_by: deadline of the gate, set by the acknowledgement.
+        reason: why the offer was issued.
+    """
+
+    kind: OfferKind
+    candidates: tuple[Candidate, ...]
+    deadline: int
+    payload: str
+    index: int = 0
+    attempt: int = 1
+    state: OfferState = OfferState.OPEN
+    handoff_id: str = ""
+    reason: Reason = Reason.NONE
+    gate: Gate | None = Gate.ROUTING_RETIRED
+    pickup: Pickup | None = None
+    gate_by: int = 0
+
+    @property
+    def open_to(self) -> tuple[Candidate, ...]:
+        """The candidates that may pick it up now."""
+        return self.candidates if self.kind is OfferKind.CLAIM else self.candidates[self.index : self.index + 1]
+
+
+class Hop(Struct, frozen=True, kw_only=True):
+    """One open handoff. ``authority`` is the sender's, which a return gives back."""
+
+    handoff_id: str
+    n: int
+    sender: str
+    receivers: tuple[Candidate, ...]
+    receiver: str
+    state: HandoffState
+    payload: str
+    authority: tuple[str, ...]
+    initiated_at: int
+    gate: Gate = Gate.ROUTING_RETIRED
+
+
+class Wait(Struct, frozen=True, kw_only=True):
+    """What a task without a tenure waits for, and the time at which it wakes anyway."""
+
+    on: WaitOn
+    wake_by: int
+    child_id: str = ""
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """A structured question to a person.
+
+    Attributes:
+        who: parties that may answer. allowed: choices; empty means any. body: digest of text and evidence.
+        due: when its finite fallback applies.
+    """
+
+    question_id: str
+    reason: Reason
+    who: tuple[str, ...]
+    allowed: tuple[str, ...]
+    body: str
+    due: int
+
+
+class Child(Struct, frozen=True, kw_only=True):
+    """A delegation of this task. ``outcome`` is empty while the child has not ended."""
+
+    child_id: str
+    agent: str
+    outcome: str = ""
+    result: str = ""
+    reason: Reason = Reason.NONE
+
+
+class Cancel(Struct, frozen=True, kw_only=True):
+    """A requested cancellation. It claims nothing about what has stopped."""
+
+    by: str
+    reason: str
+    due: int
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """The unit that is owned.
+
+    Attributes:
+        goal: digest of the goal; the text is in each payload. constraints: digests; they only grow.
+        revision: number of the task's last event; the compare-and-set version.
+        epoch: fencing token; see the design for when it rises.
+        at: time of the last event. vacant_since: when nobody began to own the task, for the measured window.
+        owner: the agent that holds the task, or held it last. held_authority: what its last grant gave.
+        answerable: who answers now for what is open; never empty.
+        payload: digest of the newest frozen sender's part.
+        received, seen, consumed: counts of the input; ``consumed <= seen <= received``.
+    """
+
+    root_id: str
+    task_id: str
+    parent: str
+    depth: int
+    conversation: str
+    goal: str
+    constraints: tuple[str, ...]
+    authority: tuple[str, ...]
+    settings: Settings
+    phase: Phase
+    revision: int
+    epoch: int
+    at: int
+    created_at: int
+    vacant_since: int
+    owner: str
+    answerable: str
+    payload: str
+    held_authority: tuple[str, ...] = ()
+    reason: Reason = Reason.NONE
+    result: str = ""
+    document: str = ""
+    document_version: int = 0
+    tenure: Tenure | None = None
+    offer: Offer | None = None
+    wait: Wait | None = None
+    question: Question | None = None
+    cancel: Cancel | None = None
+    hops: tuple[Hop, ...] = ()
+    works: tuple[Work, ...] = ()
+    effects: tuple[OpenEffect, ...] = ()
+    children: tuple[Child, ...] = ()
+    received: int = 0
+    seen: int = 0
+    consumed: int = 0
+    transfers: int = 0
+    takeovers: int = 0
+    hop_count: int = 0
+
+    @property
+    def unread(self) -> range:
+        """Numbers of the input that nobody has consumed."""
+        return range(self.consumed + 1, self.received + 1)
+
+
+class Tree(Struct, frozen=True, kw_only=True):
+    """Counters and stop flag of a delegation tree, kept at its root."""
+
+    root_id: str
+    limits: Limits
+    tasks: int = 1
+    unfinished: int = 1
+    delegations: int = 0
+    stopped: bool = False
+
+
+class Books(Struct, frozen=True, kw_only=True):
+    """Everything a command may touch, as loaded in its transaction.
+
+    Attributes:
+        task: the task that the command names. parent: its parent, whenever it has one.
+        child: the task that already has the id of a child that is to be opened.
+        effects: the effect that the command names by id or by intent; all open ones of the task for a death report.
+        conversing: the task to which the command's conversation points.
+        lease_until: end of the current tenure's lease; heartbeats move it and are not events. 0 without a tenure.
+        parent_lease_until: the same of the parent.
+    """
+
+    tree: Tree | None = None
+    task: Task | None = None
+    parent: Task | None = None
+    child: Task | None = None
+    effects: tuple[Effect, ...] = ()
+    conversing: Task | None = None
+    lease_until: int = 0
+    parent_lease_until: int = 0
