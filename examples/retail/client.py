@@ -15,13 +15,14 @@ from __future__ import annotations
 import asyncio
 import types
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote
 
 import httpx2
 import msgspec
 
-Record = dict[str, Any]
+from examples.retail.rules import Changes, Record
+
 T = TypeVar("T")
 
 PAUSE = 0.1  # s before a read is repeated; doubled each time
@@ -101,13 +102,6 @@ class Application(msgspec.Struct, frozen=True):
     at: int
 
 
-class Changes(msgspec.Struct, frozen=True):
-    """The orders and users of a namespace that differ from the data, in its shape."""
-
-    orders: dict[str, Record]
-    users: dict[str, Record]
-
-
 class RetailClient:
     """Talks to one service. Use it as an async context manager, or call `close`."""
 
@@ -116,7 +110,7 @@ class RetailClient:
         # Proxies of the environment are for the outside world, not for a service on this machine.
         self._http = httpx2.AsyncClient(base_url=url, timeout=timeout, trust_env=False)
 
-    async def __aenter__(self) -> RetailClient:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -159,9 +153,8 @@ class RetailClient:
             return Sealed()
         _check(answer)
         fields = _decode(answer, dict[str, Any])
-        shape = Applied if fields.get("outcome") == "applied" else Refused
-        repeated = answer.headers.get("idempotent-replayed") == "true"
-        return _convert(fields | {"repeated": repeated}, shape)
+        fields["repeated"] = answer.headers.get("idempotent-replayed") == "true"
+        return _convert(fields, Applied) if fields.get("outcome") == "applied" else _convert(fields, Refused)
 
     async def lookup(self, ns: str, key: str) -> Known:
         """Return what is on record under `key`."""

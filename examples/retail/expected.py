@@ -3,7 +3,7 @@
 Used to check the service after a run, whatever was killed, lost or delayed on the way. Works on two kinds of input:
 the folder of the tau2 retail tickets (`load_tau2`) and the tickets of this example (`load_tickets`).
 
-    python examples/retail/expected.py ../shared/data/tau2-retail
+    python examples/retail/expected.py PATH-OF-THE-TAU2-FOLDER
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 if __name__ == "__main__":  # run as a file: the repository is what the package is found from
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from examples.retail.rules import OPERATIONS, Applied, Books, Record, apply, digest
+from examples.retail.rules import OPERATIONS, Applied, Books, Changes, Record, apply, digest
 
 TRANSFER_TO_PERSON = "transfer_to_human_agents"
 
@@ -56,13 +56,6 @@ class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def ends_with_person(self) -> bool:
         """Whether the record hands the customer to a person."""
         return any(call.tool == TRANSFER_TO_PERSON for call in self.decisions)
-
-
-class Changes(msgspec.Struct, frozen=True):
-    """The orders and users that differ from the data, in its shape."""
-
-    orders: dict[str, Record] = {}
-    users: dict[str, Record] = {}
 
 
 @dataclass(frozen=True)
@@ -159,9 +152,9 @@ def _differences(where: str, found: Record | None, wanted: Record | None) -> lis
     ]
 
 
-def duplicates(log: Sequence[Mapping[str, Any]], expected: Expected) -> int:
-    """Count the applications in a namespace's log (`digest` per row) beyond those that the record asks for."""
-    found = Counter(str(row["digest"]) for row in log)
+def duplicates(digests: Iterable[str], expected: Expected) -> int:
+    """Count the applications of a namespace (the `digest` of each row of its log) beyond those that were expected."""
+    found = Counter(digests)
     wanted = Counter(digest(call.tool, call.arguments) for call in expected.applied)
     return (found - wanted).total()
 

@@ -31,6 +31,13 @@ class Books:
     orders: Mapping[str, Record]
 
 
+class Changes(msgspec.Struct, frozen=True):
+    """The orders and users that differ from the data, in its shape: ``id -> record``."""
+
+    orders: dict[str, Record] = {}
+    users: dict[str, Record] = {}
+
+
 @dataclass(frozen=True)
 class Applied:
     """A write that the rules allow: the record that it is about, and every record that it changes."""

@@ -65,6 +65,7 @@ class Service:
         self.plan = FaultPlan(faults)
         self.in_flight: Counter[tuple[str, str]] = Counter()
         self.requests: Counter[str] = Counter()
+        self.stopping = asyncio.Event()
         # One thread: the store is used by one at a time, and the loop stays free while a commit waits for the disk.
         self._thread = ThreadPoolExecutor(1, "store")
 
@@ -85,10 +86,11 @@ class Service:
         return struck
 
     async def wait(self, kind: str, arrival: str) -> None:
-        """Draw a delay, count it durably, and sit it out."""
+        """Draw a delay, count it durably, and sit it out; it is cut short when the service stops."""
         if seconds := self.plan.seconds(kind, arrival):
             await self.ask(self.store.count, f"fault.{kind}")
-            await asyncio.sleep(seconds)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.stopping.wait(), seconds)
 
     # Reads and writes of a namespace: everything that faults apply to
 
@@ -124,6 +126,8 @@ class Service:
         self.in_flight[ns, key] += 1
         try:
             await self.wait("late", arrival)
+            if self.stopping.is_set():
+                return Json({"error": "down", "message": "stopping; nothing was done"}, 503)
             refusal = "the service was told to refuse" if self.plan.strikes("refuse", arrival) else None
             outcome = await self.ask(self.store.write, ns, key, operation, arguments, refusal=refusal)
         finally:

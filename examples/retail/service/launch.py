@@ -40,18 +40,14 @@ class Running:
         except subprocess.TimeoutExpired:
             self.process.kill()
             code = self.process.wait()
-        self._close()
+        _close(self.process)
         return code
 
     def kill(self) -> None:
         """End it with SIGKILL, as a crash would."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
-        self._close()
-
-    def _close(self) -> None:
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        _close(self.process)
 
 
 def launch(
@@ -74,8 +70,14 @@ def launch(
     if not line:
         process.kill()
         code = process.wait()
+        _close(process)
         raise StartError(f"the retail service did not start (exit code {code}): {' '.join(command)}")
     return Running(json.loads(line)["url"], process)
+
+
+def _close(process: subprocess.Popen[str]) -> None:
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 def _first_line(process: subprocess.Popen[str]) -> str:

@@ -13,7 +13,7 @@ import hashlib
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -106,24 +106,22 @@ class Store:
         Raises:
             StoreError: another process holds it, it is no database of this service, or it was filled from other data.
         """
-        # Keys in flight are known to one process only; a second one on the same file could not tell them.
-        self._lock = database.with_name(database.name + ".lock").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise StoreError(f"{database} is held by another process; stop it or name another --database") from error
-        try:
-            self._connection = _open(database)
-            self._load(data)
-        except apsw.Error as error:
-            raise StoreError(f"{database} cannot be used as the service's database: {error}") from error
-        self._base = {kind: self._read_base(kind) for kind in KINDS}
-        self._index()
+        with ExitStack() as undo:
+            undo.enter_context(_hold(database))
+            try:
+                self._connection = apsw.Connection(str(database))
+                undo.callback(self._connection.close)
+                _prepare(self._connection, database)
+                self._load(data)
+            except apsw.Error as error:
+                raise StoreError(f"{database} cannot be used as the service's database: {error}") from error
+            self._base = {kind: self._read_base(kind) for kind in KINDS}
+            self._index()
+            self._open = undo.pop_all()
 
     def close(self) -> None:
         """Close the database; the file is then free for another process."""
-        self._connection.close()
-        self._lock.close()
+        self._open.close()
 
     # Namespaces and reads
 
@@ -319,9 +317,18 @@ class Store:
             self._by_name[names["first_name"].casefold(), names["last_name"].casefold()].append(name)
 
 
-def _open(database: Path) -> apsw.Connection:
-    connection = apsw.Connection(str(database))
-    connection.set_busy_timeout(5000)
+@contextmanager
+def _hold(database: Path) -> Iterator[None]:
+    """Keep every other process off the file: which keys are in flight is known to one process only."""
+    with database.with_name(database.name + ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreError(f"{database} is held by another process; stop it or name another --database") from error
+        yield
+
+
+def _prepare(connection: apsw.Connection, database: Path) -> None:
     if connection.pragma("application_id") != APPLICATION_ID:
         if connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
             raise StoreError(f"{database} belongs to another program; name another --database")
@@ -330,7 +337,6 @@ def _open(database: Path) -> apsw.Connection:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute(SCHEMA.read_text(encoding="utf-8"))
-    return connection
 
 
 def _now() -> int:
