@@ -121,10 +121,11 @@ class Retire(OwnerCommand, frozen=True, kw_only=True):
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """A work that was seen to end."""
+    """A work that was seen to end, with what it brought."""
 
     work_id: str
     how: WorkEnd
+    result: Body | None = None
 
 
 class Release(OwnerCommand, frozen=True, kw_only=True):
@@ -132,11 +133,13 @@ class Release(OwnerCommand, frozen=True, kw_only=True):
 
     Attributes:
         routes_retired: no route of this tenure takes input any more.
+        delivered: works that are known to have got the request to end.
         unseen: number of helpers that were not seen to end.
     """
 
     routes_retired: bool
     ended: tuple[Ended, ...] = ()
+    delivered: tuple[str, ...] = ()
     unseen: int = 0
 
 
@@ -170,6 +173,7 @@ class EndWork(CommandBase, frozen=True, kw_only=True):
     work_id: str
     instance: str
     how: WorkEnd
+    result: Body | None = None
 
 
 class OpenRoute(OwnerCommand, frozen=True, kw_only=True):
@@ -371,6 +375,8 @@ def bodies_of(command: Struct) -> tuple[Body, ...]:
             found.append(value)
         elif isinstance(value, Struct) and name in ("decision", "question"):
             found.extend(bodies_of(value))
+        elif name == "ended":
+            found.extend(body for ended in value for body in bodies_of(ended))
     return tuple(found)
 
 

@@ -21,6 +21,7 @@ from tenure.protocol.vocabulary import (
     Purpose,
     Reason,
     WaitOn,
+    WorkEnd,
     WorkKind,
     WorkState,
 )
@@ -113,6 +114,15 @@ class Effect(Struct, frozen=True, kw_only=True):
     sealed: bool = False
     reference: str = ""
     evidence: str = ""
+
+
+class Ending(Struct, frozen=True, kw_only=True):
+    """How a work ended that its own tenure could not hand over: news for the owner, until the next handoff."""
+
+    work_id: str
+    name: str
+    how: WorkEnd
+    result: str
 
 
 class OpenEffect(Struct, frozen=True, kw_only=True):
@@ -276,7 +286,7 @@ class Task(Struct, frozen=True, kw_only=True):
         at: time of the last event. vacant_since: when nobody began to own the task, for the measured window.
         owner: the agent that holds the task, or held it last. held_authority: what its last grant gave.
         answerable: who answers now for what is open; never empty.
-        payload: digest of the newest frozen sender's part.
+        payload: digest of the newest frozen sender's part. endings: works that ended after it was frozen.
         received, seen, consumed: counts of the input; ``consumed <= seen <= received``.
     """
 
@@ -310,6 +320,7 @@ class Task(Struct, frozen=True, kw_only=True):
     cancel: Cancel | None = None
     hops: tuple[Hop, ...] = ()
     works: tuple[Work, ...] = ()
+    endings: tuple[Ending, ...] = ()
     effects: tuple[OpenEffect, ...] = ()
     children: tuple[Child, ...] = ()
     received: int = 0

@@ -46,6 +46,9 @@ def retire(draft: Draft, command: cmd.Retire) -> Verdict:
         _initiate(draft, command.decision, tenure.agent)
     elif isinstance(command.decision, dec.GiveBackTo) and command.decision.payload is not None:
         check_carried(read_payload(command.decision.payload.content, task.settings.payload_bytes), task)
+    asked = tuple(work.work_id for work in draft.task.works if work.epoch == tenure.epoch)
+    if asked:
+        draft.emit(ev.CancellationRequested(at=draft.now, works=asked))
     tenure_now = draft.task.tenure
     nothing_left = command.quiet and tenure_now is not None and not tenure_now.routes
     if nothing_left and guards.seen_to_end(draft.task, tenure.epoch):
@@ -64,9 +67,13 @@ def release(draft: Draft, command: cmd.Release) -> Verdict:
     if not command.routes_retired:
         raise Refused("wrong_phase", "A tenure is not released before its routes are retired.")
     known = {work.work_id for work in task.works}
+    delivered = tuple(name for name in command.delivered if name in known)
+    if delivered:
+        draft.emit(ev.CancellationRequested(at=draft.now, works=delivered, delivered=True))
     for ended in command.ended:
         if ended.work_id in known:
-            draft.emit(ev.WorkStopped(at=draft.now, work_id=ended.work_id, how=ended.how))
+            result = ended.result.digest if ended.result else ""
+            draft.emit(ev.WorkStopped(at=draft.now, work_id=ended.work_id, how=ended.how, result=result))
     return _switch(draft, unseen=command.unseen)
 
 

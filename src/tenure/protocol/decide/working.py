@@ -108,7 +108,8 @@ def end_work(draft: Draft, command: cmd.EndWork) -> Verdict:
     if work.instance != command.instance:
         raise Fenced("stale_epoch", f"{command.work_id} belongs to {work.instance}.")
     late = draft.task.tenure is None or draft.task.tenure.epoch != work.epoch
-    draft.emit(ev.WorkStopped(at=draft.now, work_id=command.work_id, how=command.how, late=late))
+    result = command.result.digest if command.result else ""
+    draft.emit(ev.WorkStopped(at=draft.now, work_id=command.work_id, how=command.how, result=result, late=late))
     return after_settling(draft)
 
 

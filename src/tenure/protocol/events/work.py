@@ -37,4 +37,5 @@ class WorkStopped(EventBase, frozen=True, kw_only=True, tag="work.stopped"):
 
     work_id: str
     how: WorkEnd
+    result: str = ""
     late: bool = False

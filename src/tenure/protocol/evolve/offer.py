@@ -84,6 +84,7 @@ def _handoff_initiated(task: Task, event: ev.HandoffInitiated) -> Task:
         hops=(*task.hops, hop),
         hop_count=task.hop_count + 1,
         transfers=task.transfers + 1,
+        endings=(),
         constraints=event.constraints,
         payload=event.payload,
     )

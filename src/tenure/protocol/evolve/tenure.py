@@ -12,7 +12,7 @@ from tenure.protocol import events as ev
 from tenure.protocol.evolve.base import move_hop, progressed, step, tenure_of
 from tenure.protocol.machines import TASK, WORK
 from tenure.protocol.settings import LOCAL
-from tenure.protocol.state import Retiring, Task, Tenure, Work
+from tenure.protocol.state import Ending, Retiring, Task, Tenure, Work
 from tenure.protocol.vocabulary import WorkKind, WorkState
 
 
@@ -156,10 +156,16 @@ def _cancellation_requested(task: Task, event: ev.CancellationRequested) -> Task
 
 
 def _work_stopped(task: Task, event: ev.WorkStopped) -> Task:
-    for work in task.works:
-        if work.work_id == event.work_id:
-            step(WORK, work.state, "work.stopped")
-    return replace(task, works=tuple(work for work in task.works if work.work_id != event.work_id))
+    work = next((work for work in task.works if work.work_id == event.work_id), None)
+    if work is None:
+        raise Refused("wrong_phase", f"{event.work_id} is not on the books.")
+    step(WORK, work.state, "work.stopped")
+    works = tuple(other for other in task.works if other is not work)
+    tenure = task.tenure
+    if tenure is not None and tenure.epoch == work.epoch and tenure.retiring is None:
+        return replace(task, works=works)
+    ending = Ending(work_id=work.work_id, name=work.name, how=event.how, result=event.result)
+    return replace(task, works=works, endings=(*task.endings, ending))
 
 
 RULES: dict[type[ev.EventBase], Callable[[Task, Any], Task]] = {
