@@ -1,0 +1,50 @@
+"""What ``own.effect`` answers. Only misuse raises; a doubt is an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from tenure.errors import NextAction
+from tenure.protocol.vocabulary import EffectState
+
+
+class Done(Struct, frozen=True):
+    """The provider confirmed it.
+
+    Attributes:
+        value: its answer. reference: its name for it. repeated: answered from the record, without a call.
+    """
+
+    effect_id: str
+    value: Any = None
+    reference: str = ""
+    repeated: bool = False
+    next_action: NextAction = NextAction.USE_RESULT
+
+
+class Refused(Struct, frozen=True):
+    """It is settled that it is not in force: refused, failed, cancelled or compensated, as ``state`` says."""
+
+    effect_id: str
+    state: EffectState
+    reason: str = ""
+    value: Any = None
+    repeated: bool = False
+    next_action: NextAction = NextAction.STOP
+
+
+class InDoubt(Struct, frozen=True):
+    """Not settled: it may or may not exist outside. ``answerable`` answers for it; do not repeat it otherwise."""
+
+    effect_id: str
+    state: EffectState
+    reason: str = ""
+    reference: str = ""
+    answerable: str = ""
+    next_check: int = 0
+    next_action: NextAction = NextAction.RECONCILE
+
+
+Outcome = Done | Refused | InDoubt
