@@ -284,7 +284,8 @@ class Task(Struct, frozen=True, kw_only=True):
         revision: number of the task's last event; the compare-and-set version.
         epoch: fencing token; see the design for when it rises.
         at: time of the last event. vacant_since: when nobody began to own the task, for the measured window.
-        owner: the agent that holds the task, or held it last. held_authority: what its last grant gave.
+        owner: the agent that holds the task, or held it last, or is asked first. held_authority: what its last grant
+            gave; before any, what the first one would give.
         answerable: who answers now for what is open; never empty.
         payload: digest of the newest frozen sender's part. endings: works that ended after it was frozen.
         received, seen, consumed: counts of the input; ``consumed <= seen <= received``.
@@ -353,7 +354,10 @@ class Books(Struct, frozen=True, kw_only=True):
     Attributes:
         task: the task that the command names. parent: its parent, whenever it has one.
         child: the task that already has the id of a child that is to be opened.
-        effects: the effect that the command names by id or by intent; all open ones of the task for a death report.
+        effects: the effect that the command names by id; all in the tree with the intent that it names; all open ones
+            of the task for a death report. An effect that is not loaded changes all the same when an event of the
+            verdict speaks of it (the end of a tenure puts its unanswered calls in doubt): whoever keeps effects
+            evolves it from the events.
         conversing: the task to which the command's conversation points.
         lease_until: end of the current tenure's lease; heartbeats move it and are not events. 0 without a tenure.
         parent_lease_until: the same of the parent.

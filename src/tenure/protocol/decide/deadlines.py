@@ -9,7 +9,7 @@ from tenure.protocol.decide import guards
 from tenure.protocol.decide.draft import Draft, Verdict
 from tenure.protocol.decide.ending import cancel, end_tenure, escalate, fail, wake
 from tenure.protocol.decide.lost import take_over
-from tenure.protocol.decide.offering import again, give_back, window_over
+from tenure.protocol.decide.offering import again, due_of, give_back, window_over
 from tenure.protocol.decide.retiring import finish_switch
 from tenure.protocol.state import Offer, Task, Tenure
 from tenure.protocol.vocabulary import (
@@ -29,14 +29,13 @@ def next_deadline(task: Task, lease_until: int) -> int | None:
     if task.phase.ended:
         return None
     if task.offer is not None:
-        return _offer_due(task, task.offer)
+        return _offer_due(task.offer)
     if task.tenure is not None:
         return min(_tenure_dues(task, task.tenure, lease_until).values())
     if task.wait is not None:
         return task.wait.wake_by
-    if task.question is not None:
-        return task.question.due
-    return task.at
+    # Only in the middle of a commit is there neither: due at once.
+    return task.question.due if task.question else task.at
 
 
 def expire(draft: Draft, _command: Expire) -> Verdict:
@@ -53,20 +52,13 @@ def expire(draft: Draft, _command: Expire) -> Verdict:
         _expire_offer(draft, task.offer)
     elif task.tenure is not None:
         _expire_tenure(draft, task.tenure)
-    elif task.phase is Phase.WAITING:
-        _expire_wait(draft, task)
     else:
-        _expire_question(draft, task)
+        _expire_rest(draft, task)
     return draft.verdict()
 
 
-def _offer_due(task: Task, offer: Offer) -> int:
-    if offer.state is OfferState.ACKNOWLEDGED:
-        return offer.gate_by
-    due = offer.pickup.until if offer.pickup else offer.deadline
-    if offer.handoff_id:
-        due = min(due, task.hops[-1].initiated_at + task.settings.transition_ms)
-    return due
+def _offer_due(offer: Offer) -> int:
+    return offer.gate_by if offer.state is OfferState.ACKNOWLEDGED else due_of(offer)
 
 
 def _tenure_dues(task: Task, tenure: Tenure, lease_until: int) -> dict[Reason, int]:
@@ -107,7 +99,7 @@ def _expire_tenure(draft: Draft, tenure: Tenure) -> None:
     dues = _tenure_dues(draft.task, tenure, draft.books.lease_until)
     reason = min(dues, key=lambda name: (dues[name], name is not Reason.LEASE_LOST))
     if tenure.retiring is not None:
-        finish_switch(draft, reason=reason)
+        finish_switch(draft, tenure.retiring, reason)
     elif reason is Reason.NONE:
         draft.emit(ev.ProgressAsked(at=draft.now))
     elif reason is Reason.CANCEL_TIMEOUT:
@@ -117,16 +109,13 @@ def _expire_tenure(draft: Draft, tenure: Tenure) -> None:
         take_over(draft, reason)
 
 
-def _expire_wait(draft: Draft, task: Task) -> None:
+def _expire_rest(draft: Draft, task: Task) -> None:
+    """Wake a task that has waited long enough; end one whose escalation nobody answered, by its finite fallback."""
     if task.question is not None:
         draft.emit(ev.QuestionExpired(at=draft.now, question_id=task.question.question_id))
-    wake(draft, Reason.WAKE_TIME)
-
-
-def _expire_question(draft: Draft, task: Task) -> None:
-    """Nobody answered an escalation: its finite fallback. What is open stays with the team's fallback."""
-    if task.question is not None:
-        draft.emit(ev.QuestionExpired(at=draft.now, question_id=task.question.question_id))
+    if task.phase is Phase.WAITING:
+        wake(draft, Reason.WAKE_TIME)
+        return
     critical = guards.standing_in_the_way(task, Gate.ROUTING_RETIRED)
     if task.settings.on_unanswered == "cancel" and not critical:
         cancel(draft, "ledger", "escalation_expired")

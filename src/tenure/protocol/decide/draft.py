@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tenure.errors import Refused
 from tenure.protocol.commands import Receipt
 from tenure.protocol.events import Event
 from tenure.protocol.evolve import evolve, evolve_effect, evolve_tree
@@ -52,8 +51,6 @@ class Draft:
     @property
     def task(self) -> Task:
         """The task that the command names, as it is by now."""
-        if not self._main:
-            raise Refused("unknown_task")
         return self._tasks[self._main]
 
     def other(self, task_id: str) -> Task | None:

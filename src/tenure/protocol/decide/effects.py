@@ -24,7 +24,7 @@ def intend(draft: Draft, command: cmd.Intend) -> Verdict:
     task.settings.check_policy(command.policy)
     if guards.ANY not in tenure.authority and command.tool not in tenure.authority:
         raise Refused("tool_not_allowed", f"{tenure.agent} may not use {command.tool}.", tool=command.tool)
-    prior = next((effect for effect in draft.books.effects if effect.intent == command.intent), None)
+    prior = _prior(draft, command.intent)
     if prior is not None:
         if prior.compared != command.compared:
             detail = "Another request was recorded for this key; ask for another effect with another key."
@@ -60,6 +60,13 @@ def intend(draft: Draft, command: cmd.Intend) -> Verdict:
     return draft.verdict(effect=draft.effects[command.effect_id])
 
 
+def _prior(draft: Draft, intent: str) -> Effect | None:
+    """The effect that decides on a repeat: one whose outcome stands before one that is proven absent."""
+    priors = [effect for effect in draft.books.effects if effect.intent == intent]
+    mine = draft.task.task_id
+    return min(priors, key=lambda effect: (effect.state is E.ABSENT, effect.task_id != mine), default=None)
+
+
 def attempt(draft: Draft, command: cmd.AttemptEffect) -> Verdict:
     """Commit a further provider call, if no other is in flight and it cannot act twice."""
     effect = _loaded(draft, command.effect_id)
@@ -67,7 +74,7 @@ def attempt(draft: Draft, command: cmd.AttemptEffect) -> Verdict:
         raise Refused("version_conflict", f"It is at {effect.version}, you saw {command.version}.", effect=effect)
     task = draft.task
     owned = guards.owns(task, command.epoch, command.instance)
-    if command.purpose in (Purpose.APPLY, Purpose.COMPENSATE) and not owned:
+    if not owned and (command.epoch or command.purpose in (Purpose.APPLY, Purpose.COMPENSATE)):
         raise guards.stale(task, command.epoch, command.instance)
     if owned and task.tenure is not None and task.tenure.retiring and command.purpose is Purpose.APPLY:
         raise Refused("retiring")
@@ -75,7 +82,7 @@ def attempt(draft: Draft, command: cmd.AttemptEffect) -> Verdict:
     if command.purpose is Purpose.COMPENSATE:
         if E.COMPENSATING not in EFFECT[effect.state]:
             raise Refused("wrong_phase", f"It is {effect.state}; only what is confirmed can be compensated.")
-    elif effect.state is not E.ABSENT and effect.state.settled:
+    elif effect.state.settled and (effect.state, command.purpose) != (E.ABSENT, Purpose.APPLY):
         raise Refused("wrong_phase", f"It is settled: {effect.state}.", effect=effect)
     elif command.purpose is Purpose.APPLY and not may_apply_again(effect, draft.now):
         raise Refused("attempt_unsafe", f"It is {effect.state}.", effect=effect)
@@ -190,8 +197,8 @@ def _absent_path(effect: Effect, command: cmd.RecordOutcome) -> tuple[EffectStat
     if command.evidence is EvidenceKind.NOT_FOUND_AFTER_DEATH and not absence_proven(effect):
         raise Refused("evidence_insufficient", "Absence is not proven yet.", effect=effect)
     if command.evidence is EvidenceKind.NOT_SENT and effect.sends > 1:
-        # This request did not leave, but an earlier one of the same key may have.
-        return (E.IN_DOUBT,)
+        # This request did not leave, but an earlier one of the same key may have: nothing is known beyond before.
+        return (effect.state,)
     if effect.state is E.INTENDED:
         return (E.IN_DOUBT, E.ABSENT)
     if E.ABSENT not in EFFECT[effect.state]:
@@ -199,18 +206,20 @@ def _absent_path(effect: Effect, command: cmd.RecordOutcome) -> tuple[EffectStat
     return (E.ABSENT,)
 
 
-_EXISTED = {
+_AGREES = {
     E.CONFIRMED: frozenset({E.CONFIRMED, E.COMPENSATED, E.ATTESTED}),
     E.ACCEPTED: frozenset({E.CONFIRMED, E.COMPENSATED, E.ATTESTED, E.FAILED, E.CANCELLED}),
+    E.REFUSED: frozenset({E.ABSENT}),
+    E.ABSENT: frozenset({E.REFUSED}),
 }
-"""Settled states that positive evidence agrees with."""
+"""Settled states that evidence agrees with although it names another: a sealed key's late request is refused."""
 
 
 def _contradiction(effect: Effect, command: cmd.RecordOutcome) -> tuple[EffectState, ...]:
     """Evidence against a settled state makes a visible dispute; what agrees, or says nothing, moves nothing."""
     if command.state is E.IN_DOUBT or E.DISPUTED not in EFFECT[effect.state]:
         return ()
-    agrees = command.state is effect.state or effect.state in _EXISTED.get(command.state, frozenset())
+    agrees = command.state is effect.state or effect.state in _AGREES.get(command.state, frozenset())
     other_reference = bool(command.reference and effect.reference and command.reference != effect.reference)
     return () if agrees and not other_reference else (E.DISPUTED,)
 

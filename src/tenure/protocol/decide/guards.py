@@ -5,7 +5,7 @@ from __future__ import annotations
 from tenure.errors import Fenced, Refused
 from tenure.protocol.commands import OwnerCommand
 from tenure.protocol.decide.draft import Draft
-from tenure.protocol.state import Candidate, Offer, Task, Tenure
+from tenure.protocol.state import Candidate, Offer, Retiring, Task, Tenure
 from tenure.protocol.vocabulary import EffectState, Gate, OfferState, WorkState
 
 ANY = "*"
@@ -48,6 +48,18 @@ def stale(task: Task, epoch: int, instance: str) -> Fenced:
     now = f"epoch {task.epoch}" + (f", owned by {task.tenure.agent}" if task.tenure else f", {task.phase}")
     detail = f"You spoke for epoch {epoch} as {instance}; the task is at {now}."
     return Fenced("stale_epoch", detail, epoch=task.epoch, task_id=task.task_id)
+
+
+def unreleased(task: Task) -> Retiring:
+    """The stated decision of a tenure whose works and routes may still run.
+
+    Raises:
+        Refused: ``not_retiring``.
+    """
+    tenure = task.tenure
+    if tenure is None or tenure.retiring is None or tenure.retiring.released:
+        raise Refused("not_retiring")
+    return tenure.retiring
 
 
 def unfinished(draft: Draft) -> Task:

@@ -78,7 +78,7 @@ def grant_if_gate_met(draft: Draft) -> tuple[str, ...]:
         blocked = guards.standing_in_the_way(task, offer.gate)
         if blocked:
             return blocked
-    entry = next(entry for entry in offer.candidates if entry.agent == offer.pickup.agent)
+    entry = guards.candidate(offer, offer.pickup.agent)
     draft.emit(
         ev.TenureGranted(
             at=draft.now,
@@ -111,7 +111,7 @@ def issue(
     task = draft.task
     deadline = draft.now + task.settings.pickup_ms
     if handoff_id:
-        deadline = min(deadline, task.hops[-1].initiated_at + task.settings.transition_ms)
+        deadline = min(deadline, window_end(task))
     draft.emit(
         ev.OfferIssued(
             at=draft.now,
@@ -150,11 +150,14 @@ def again(draft: Draft, offer: Offer, reason: Reason, *, declined_by: str = "") 
     )
 
 
+def window_end(task: Task) -> int:
+    """When the window of the hop in transit, in which nobody may write, has reached its upper bound."""
+    return task.hops[-1].initiated_at + task.settings.transition_ms
+
+
 def window_over(task: Task, now: int) -> bool:
     """Whether the transition window of the hop in transit is used up."""
-    if task.offer is None or not task.offer.handoff_id:
-        return False
-    return now >= task.hops[-1].initiated_at + task.settings.transition_ms
+    return task.offer is not None and bool(task.offer.handoff_id) and now >= window_end(task)
 
 
 def give_back(draft: Draft, state: HandoffState, reason: Reason, *, waive_gate: bool = False) -> None:
@@ -168,7 +171,7 @@ def give_back(draft: Draft, state: HandoffState, reason: Reason, *, waive_gate: 
 def _fallback(draft: Draft, offer: Offer, reason: Reason) -> None:
     """What follows when an offer's attempts are used up."""
     task = draft.task
-    if offer.kind not in (OfferKind.TRANSFER, OfferKind.CLAIM) or not offer.handoff_id:
+    if not offer.handoff_id:
         escalate(draft, reason)
         return
     timed_out = reason in (Reason.ACK_TIMEOUT, Reason.PICKUP_TIMEOUT, Reason.TRANSITION_LIMIT)
@@ -181,12 +184,20 @@ def _fallback(draft: Draft, offer: Offer, reason: Reason) -> None:
 
 
 def _pick_up(draft: Draft, agent: str, instance: str) -> None:
-    until = draft.now + draft.task.settings.ack_ms
+    task = draft.task
+    until = draft.now + task.settings.ack_ms
+    if task.offer is not None and task.offer.handoff_id:
+        until = min(until, window_end(task))
     draft.emit(ev.OfferClaimed(at=draft.now, agent=agent, instance=instance, until=until))
+
+
+def due_of(offer: Offer) -> int:
+    """When an offer that still awaits its acknowledgement lapses."""
+    return offer.pickup.until if offer.pickup else offer.deadline
 
 
 def _not_lapsed(offer: Offer, now: int) -> None:
     """A deadline holds from the moment it passes, whether or not a watchdog has acted on it."""
-    due = offer.pickup.until if offer.pickup else offer.deadline
+    due = due_of(offer)
     if now >= due and guards.awaiting_ack(offer):
         raise Refused("offer_lapsed", f"It was due at {due}, it is {now}.")

@@ -20,7 +20,7 @@ from tenure.protocol.decide.lost import take_over
 from tenure.protocol.decide.offering import issue
 from tenure.protocol.decide.retiring import finish_switch
 from tenure.protocol.decide.working import after_settling
-from tenure.protocol.state import Candidate, Question, Task
+from tenure.protocol.state import Candidate, Question
 from tenure.protocol.vocabulary import (
     DIES_WITH_PROCESS,
     Gate,
@@ -88,7 +88,7 @@ def answer(draft: Draft, command: cmd.Answer) -> Verdict:
         raise Refused("already_answered" if question is None else "unknown_question", command.question_id)
     _may_answer(question, command)
     if command.action == "abort":
-        if guards.standing_in_the_way(task, Gate.SETTLED) and _has_critical(task):
+        if guards.standing_in_the_way(task, Gate.ROUTING_RETIRED):
             raise Refused("wrong_phase", "Critical items are open; attest or reconcile them first.")
         _record_answer(draft, command)
         fail(draft, Reason.ABORTED)
@@ -120,7 +120,7 @@ def report_death(draft: Draft, command: cmd.ReportDeath) -> Verdict:
     tenure = draft.task.tenure
     if tenure is not None and tenure.instance == command.instance:
         if tenure.retiring is not None:
-            finish_switch(draft, reason=Reason.INSTANCE_DEAD)
+            finish_switch(draft, tenure.retiring, Reason.INSTANCE_DEAD)
         else:
             take_over(draft, Reason.INSTANCE_DEAD)
         handler = f"handler:{tenure.epoch}"
@@ -156,7 +156,3 @@ def _record_answer(draft: Draft, command: cmd.Answer) -> None:
     if command.action != "abort":
         n = draft.task.received + 1
         draft.emit(ev.InputReceived(at=draft.now, n=n, body=body, sender=command.by, question_id=command.question_id))
-
-
-def _has_critical(task: Task) -> bool:
-    return bool(guards.standing_in_the_way(task, Gate.ROUTING_RETIRED))

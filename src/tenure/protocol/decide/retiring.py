@@ -44,15 +44,11 @@ def retire(draft: Draft, command: cmd.Retire) -> Verdict:
     draft.emit(_retiring(draft, command.decision))
     if isinstance(command.decision, dec.TransferTo):
         _initiate(draft, command.decision, tenure.agent)
-    elif isinstance(command.decision, dec.GiveBackTo) and command.decision.payload is not None:
-        check_carried(read_payload(command.decision.payload.content, task.settings.payload_bytes), task)
     asked = tuple(work.work_id for work in draft.task.works if work.epoch == tenure.epoch)
     if asked:
         draft.emit(ev.CancellationRequested(at=draft.now, works=asked))
-    tenure_now = draft.task.tenure
-    nothing_left = command.quiet and tenure_now is not None and not tenure_now.routes
-    if nothing_left and guards.seen_to_end(draft.task, tenure.epoch):
-        return _switch(draft, unseen=0)
+    if command.quiet and not tenure.routes and guards.seen_to_end(draft.task, tenure.epoch):
+        return _switch(draft, guards.unreleased(draft.task), unseen=0)
     return draft.verdict()
 
 
@@ -61,12 +57,10 @@ def release(draft: Draft, command: cmd.Release) -> Verdict:
     task = draft.task
     if not guards.owns(task, command.epoch, command.instance):
         return keep_late(draft, command)
-    tenure = guards.owner(draft, command)
-    if tenure.retiring is None or tenure.retiring.released:
-        raise Refused("not_retiring")
+    retiring = guards.unreleased(task)
     if not command.routes_retired:
         raise Refused("wrong_phase", "A tenure is not released before its routes are retired.")
-    known = {work.work_id for work in task.works}
+    known = {work.work_id for work in task.works if work.instance == command.instance}
     delivered = tuple(name for name in command.delivered if name in known)
     if delivered:
         draft.emit(ev.CancellationRequested(at=draft.now, works=delivered, delivered=True))
@@ -74,15 +68,11 @@ def release(draft: Draft, command: cmd.Release) -> Verdict:
         if ended.work_id in known:
             result = ended.result.digest if ended.result else ""
             draft.emit(ev.WorkStopped(at=draft.now, work_id=ended.work_id, how=ended.how, result=result))
-    return _switch(draft, unseen=command.unseen)
+    return _switch(draft, retiring, unseen=command.unseen)
 
 
-def finish_switch(draft: Draft, *, reason: Reason) -> None:
+def finish_switch(draft: Draft, retiring: Retiring, reason: Reason) -> None:
     """The ledger's own end of a retiring tenure whose instance was lost or whose time is over."""
-    tenure = draft.task.tenure
-    if tenure is None or tenure.retiring is None:
-        return
-    retiring = tenure.retiring
     end_tenure(draft, forced=not retiring.released, reason=reason, unseen=retiring.unseen)
     if retiring.decision in ENDS_TASK and guards.standing_in_the_way(draft.task, Gate.ROUTING_RETIRED):
         escalate(draft, Reason.GATE_TIMEOUT)
@@ -146,13 +136,9 @@ def keep_late(draft: Draft, command: cmd.Retire | cmd.Release) -> Verdict:
     return draft.verdict("late")
 
 
-def _switch(draft: Draft, *, unseen: int) -> Verdict:
+def _switch(draft: Draft, retiring: Retiring, *, unseen: int) -> Verdict:
     """End the tenure and carry its decision out, unless the end of the task waits for the gate."""
     task = draft.task
-    tenure = task.tenure
-    if tenure is None or tenure.retiring is None:
-        raise Refused("not_retiring")
-    retiring = tenure.retiring
     if retiring.decision in ENDS_TASK:
         blocked = guards.standing_in_the_way(task, Gate.ROUTING_RETIRED)
         if blocked:
@@ -180,8 +166,8 @@ def _carry_out(draft: Draft, retiring: Retiring) -> None:
             hop = task.hops[-1]
             kind = OfferKind.CLAIM if retiring.broadcast else OfferKind.TRANSFER
             issue(draft, kind, hop.receivers, Reason.NONE, handoff_id=hop.handoff_id, gate=hop.gate)
-        case "wait":
-            _wait(draft, retiring)
+        case "wait" if retiring.wait is not None:
+            _wait(draft, retiring.wait, retiring.question)
         case "escalate":
             escalate(draft, retiring.reason, retiring.question)
         case "return" if task.hops:
@@ -198,14 +184,12 @@ def _fail(draft: Draft, retiring: Retiring) -> None:
         fail(draft, retiring.reason, retiring.body)
 
 
-def _wait(draft: Draft, retiring: Retiring) -> None:
+def _wait(draft: Draft, wait: Wait, question: Question | None) -> None:
     """Wait, unless what is waited for is there already: no wake-up is lost between decision and commit."""
-    if retiring.wait is None:
-        return
-    task = draft.emit(ev.TaskWaiting(at=draft.now, wait=retiring.wait, question=retiring.question))
-    if retiring.wait.on is WaitOn.INPUT and task.unread:
+    task = draft.emit(ev.TaskWaiting(at=draft.now, wait=wait, question=question))
+    if wait.on is WaitOn.INPUT and task.unread:
         wake(draft, Reason.WAKE_INPUT)
-    elif retiring.wait.on is WaitOn.CHILD and _child_ended(task):
+    elif wait.on is WaitOn.CHILD and _child_ended(task):
         wake(draft, Reason.WAKE_CHILD)
 
 
@@ -228,8 +212,13 @@ def _decision_allowed(task: Task, decision: dec.Decision) -> None:
 
 def _retiring(draft: Draft, decision: dec.Decision) -> ev.TenureRetiring:
     """The event that freezes a decision."""
-    settings = draft.task.settings
+    task = draft.task
     bodies = cmd.bodies_of(decision)
+    constraints = task.constraints
+    if isinstance(decision, dec.GiveBackTo) and decision.payload is not None:
+        payload = read_payload(decision.payload.content, task.settings.payload_bytes)
+        check_carried(payload, task)
+        constraints = constraint_digests(payload)
     wait, asked = None, decision if isinstance(decision, dec.EscalateTo) else None
     if isinstance(decision, dec.WaitFor):
         wait = Wait(on=decision.on, wake_by=draft.now + decision.within_ms, child_id=decision.child_id)
@@ -237,11 +226,12 @@ def _retiring(draft: Draft, decision: dec.Decision) -> ev.TenureRetiring:
     return ev.TenureRetiring(
         at=draft.now,
         decision=str(decision.__struct_config__.tag),
-        deadline=draft.now + settings.retire_ms,
+        deadline=draft.now + task.settings.retire_ms,
         body=bodies[0].digest if bodies else "",
         reason=getattr(decision, "reason", Reason.NONE),
         handoff_id=getattr(decision, "handoff_id", ""),
         broadcast=getattr(decision, "broadcast", False),
+        constraints=constraints,
         wait=wait,
         question=_question(draft, asked, wait) if asked else None,
     )
@@ -264,6 +254,8 @@ def _initiate(draft: Draft, decision: dec.TransferTo, sender: str) -> None:
     task = draft.task
     if not decision.candidates:
         raise Refused("invalid", "A transfer needs at least one candidate.")
+    if decision.handoff_id in ("", *(hop.handoff_id for hop in task.hops)):
+        raise Refused("invalid", f"A handoff needs an id of its own, not {decision.handoff_id!r}.")
     if any(entry.agent == sender for entry in decision.candidates):
         raise Refused("self_transfer")
     if task.transfers + 1 > task.settings.transfers:

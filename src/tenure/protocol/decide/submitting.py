@@ -18,7 +18,7 @@ def submit(draft: Draft, command: cmd.Submit) -> Verdict:
     """Make a root task; refuse a second one for an unfinished conversation."""
     if draft.books.task is not None:
         raise Refused("task_exists", command.task_id)
-    if command.task_id != command.root_id:
+    if not command.task_id or command.task_id != command.root_id:
         raise Refused("invalid", "A submitted task is the root of its own tree.")
     conversing = draft.books.conversing
     if conversing is not None and not conversing.phase.ended:

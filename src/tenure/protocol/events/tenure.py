@@ -27,7 +27,7 @@ class TenureGranted(EventBase, frozen=True, kw_only=True, tag="tenure.granted"):
 
 
 class TenureRetiring(EventBase, frozen=True, kw_only=True, tag="tenure.retiring"):
-    """The tenure stated its decision and takes nothing new."""
+    """The tenure stated its decision and takes nothing new. ``constraints``: what the task then has."""
 
     decision: str
     deadline: int
@@ -35,6 +35,7 @@ class TenureRetiring(EventBase, frozen=True, kw_only=True, tag="tenure.retiring"
     reason: Reason = Reason.NONE
     handoff_id: str = ""
     broadcast: bool = False
+    constraints: tuple[str, ...] = ()
     wait: Wait | None = None
     question: Question | None = None
 

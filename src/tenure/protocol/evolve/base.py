@@ -45,7 +45,14 @@ def offer_of(task: Task) -> Offer:
     return task.offer
 
 
+def hop_of(task: Task) -> Hop:
+    """The newest open hop, which an event of a handoff needs."""
+    if not task.hops:
+        raise Refused("wrong_phase", "The task has no open hop.")
+    return task.hops[-1]
+
+
 def move_hop(task: Task, name: str, **changes: Any) -> tuple[Hop, ...]:
     """Move the newest hop by its table."""
-    hop = task.hops[-1]
+    hop = hop_of(task)
     return (*task.hops[:-1], replace(hop, state=step(HANDOFF, hop.state, name), **changes))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tenure.errors import Refused
 from tenure.protocol import events as ev
 from tenure.protocol.events import event_tag
-from tenure.protocol.evolve.base import move_hop, offer_of, step, tenure_of
+from tenure.protocol.evolve.base import hop_of, move_hop, offer_of, step, tenure_of
 from tenure.protocol.machines import HANDOFF, OFFER, TASK
 from tenure.protocol.state import Hop, Offer, Pickup, Task
 from tenure.protocol.vocabulary import HandoffState, OfferKind
@@ -32,10 +32,20 @@ def _offer_issued(task: Task, event: ev.OfferIssued) -> Task:
         reason=event.reason,
         gate=event.gate,
     )
+    # Before its first grant, a task is held for its first candidate, within that candidate's edge.
+    edge = event.candidates[event.index].authority if task.epoch == 0 else task.held_authority
     takeovers = task.takeovers + (event.kind is OfferKind.TAKEOVER and event.attempt == 1)
     phase = step(TASK, task.phase, "offer.issued")
     return replace(
-        task, phase=phase, epoch=task.epoch + 1, offer=offer, hops=hops, wait=None, question=None, takeovers=takeovers
+        task,
+        phase=phase,
+        epoch=task.epoch + 1,
+        offer=offer,
+        hops=hops,
+        wait=None,
+        question=None,
+        held_authority=task.authority if edge is None else edge,
+        takeovers=takeovers,
     )
 
 
@@ -98,7 +108,7 @@ _HOP_MOVES = {
 
 
 def _handoff_ended(task: Task, event: ev.HandoffEnded) -> Task:
-    hop = task.hops[-1]
+    hop = hop_of(task)
     if hop.handoff_id != event.handoff_id or event.state not in _HOP_MOVES:
         raise Refused("wrong_phase", f"{event.state} cannot end {hop.handoff_id}.")
     step(HANDOFF, hop.state, _HOP_MOVES[event.state])

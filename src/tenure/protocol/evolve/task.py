@@ -94,9 +94,15 @@ def _route_closed(task: Task, event: ev.RouteClosed) -> Task:
 
 def _effect(task: Task, event: Any) -> Task:
     changed = replace(task, effects=note_effect(task.effects, event))
-    if task.tenure is not None and getattr(event, "instance", task.tenure.instance) == task.tenure.instance:
+    tenure = task.tenure
+    if tenure is not None and _speaker(event, tenure.epoch) == (tenure.epoch, tenure.instance):
         return replace(changed, tenure=progressed(task, event.at))
     return changed
+
+
+def _speaker(event: ev.EffectIntended | ev.EffectAttempted | ev.EffectObserved, epoch: int) -> tuple[int, str]:
+    """Whose step it is. Evidence that somebody else brings is no progress of the tenure."""
+    return (epoch, event.observer) if isinstance(event, ev.EffectObserved) else (event.epoch, event.instance)
 
 
 def _delegation_opened(task: Task, event: ev.DelegationOpened) -> Task:

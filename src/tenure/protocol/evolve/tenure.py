@@ -59,7 +59,12 @@ def _retiring(task: Task, event: ev.TenureRetiring) -> Task:
         question=event.question,
     )
     payload = event.body if event.decision == "return" and event.body else task.payload
-    return replace(task, payload=payload, tenure=replace(tenure_of(task), retiring=retiring, progress_at=event.at))
+    return replace(
+        task,
+        payload=payload,
+        constraints=event.constraints or task.constraints,
+        tenure=replace(tenure_of(task), retiring=retiring, progress_at=event.at),
+    )
 
 
 def _released(task: Task, event: ev.TenureReleased) -> Task:
@@ -165,7 +170,7 @@ def _work_stopped(task: Task, event: ev.WorkStopped) -> Task:
     if tenure is not None and tenure.epoch == work.epoch and tenure.retiring is None:
         return replace(task, works=works)
     ending = Ending(work_id=work.work_id, name=work.name, how=event.how, result=event.result)
-    return replace(task, works=works, endings=(*task.endings, ending))
+    return replace(task, works=works, endings=(*task.endings, ending)[-task.settings.open_items :])
 
 
 RULES: dict[type[ev.EventBase], Callable[[Task, Any], Task]] = {
