@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", None) or getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC)
+_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC))
 
 
 def uptime_ms() -> int:

@@ -62,7 +62,7 @@ class Sealed(Struct, frozen=True):
     """The key is sealed: it was not applied, and no request with it can land any more."""
 
 
-class NotSent(Exception):  # noqa: N818 - a fact about the request, raised only by providers
+class NotSent(Exception):
     """The request was provably not sent; nothing can have happened."""
 
 

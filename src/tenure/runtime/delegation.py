@@ -1,0 +1,103 @@
+"""Delegations of a tenure: a child task, awaited inside the handler. The caller keeps its own task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from tenure.errors import Refused
+from tenure.ledger import Ledger
+from tenure.protocol import commands as cmd
+from tenure.protocol.state import Task
+from tenure.runtime.hold import Hold
+from tenure.runtime.ids import child_id
+from tenure.runtime.payloads import encode_payload, first_payload
+
+if TYPE_CHECKING:
+    from tenure.runtime.team import Team
+
+POLL = 1.0
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """How a task ended.
+
+    Attributes:
+        outcome: ``completed``, ``failed`` or ``cancelled``. value: what it completed with, or the failure's detail.
+        reason: of the closed vocabulary; empty for a completed task.
+    """
+
+    task_id: str
+    outcome: str
+    value: Any = None
+    reason: str = ""
+
+
+async def result_of(ledger: Ledger, task: Task) -> Result:
+    """The result of a task that has ended."""
+    body = await ledger.body(task.root_id, task.result) if task.result else None
+    return Result(
+        task_id=task.task_id,
+        outcome=str(task.phase),
+        value=body.value() if body is not None else None,
+        reason=str(task.reason),
+    )
+
+
+class Delegations:
+    """Children that this tenure has opened or found open."""
+
+    def __init__(self, hold: Hold, team: Team) -> None:
+        """Start with none; the count names children that got no key."""
+        self._hold = hold
+        self._team = team
+        self._count = 0
+        self.collected: list[str] = []
+
+    async def delegate(
+        self, agent: str, data: Any, *, goal: str, constraints: tuple[str, ...], key: str, summary: str
+    ) -> Result:
+        """Open a child, or find it by its key after a crash, and wait for its end."""
+        child = await self.open(agent, data, goal=goal, constraints=constraints, key=key, summary=summary)
+        return await self.join(child)
+
+    async def open(
+        self, agent: str, data: Any, *, goal: str, constraints: tuple[str, ...], key: str, summary: str
+    ) -> str:
+        """Open a child without waiting; the same key gives the same child. Returns its task id."""
+        self._hold.check_open()
+        self._count += 1
+        task_id = child_id(self._hold.root_id, self._hold.task_id, key or f"{agent}:{self._count}")
+        candidate = self._team.candidate(agent)
+        payload = first_payload(task_id, goal, data, constraints, summary)
+        try:
+            await self._hold.say(
+                cmd.Delegate, child_id=task_id, candidates=(candidate,), payload=encode_payload(payload)
+            )
+        except Refused as error:
+            if error.code != "task_exists":
+                raise
+        return task_id
+
+    async def join(self, task_id: str) -> Result:
+        """Wait for a child's end. Its result is collected in the commit of the turn."""
+        ledger = self._hold.ledger
+        while True:
+            self._hold.check()
+            position = await ledger.wait(0, 0)
+            child = await ledger.task(task_id)
+            if child is None:
+                raise Refused("unknown_task", task_id)
+            if child.phase.ended:
+                break
+            await ledger.wait(position, POLL)
+        own = await ledger.task(self._hold.task_id)
+        if own is not None and any(entry.child_id == task_id and entry.outcome for entry in own.children):
+            self.collected.append(task_id)
+        return await result_of(ledger, child)
+
+    def take_collected(self) -> tuple[str, ...]:
+        """The results whose collection the next commit states."""
+        taken, self.collected = tuple(dict.fromkeys(self.collected)), []
+        return taken

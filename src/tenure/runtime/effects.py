@@ -1,0 +1,331 @@
+"""Effects of a tenure: intent first, an attempt before every call, evidence after it, and a way out of doubt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+from msgspec import Struct
+
+from tenure.errors import Fenced
+from tenure.errors import Refused as RefusedError
+from tenure.protocol import commands as cmd
+from tenure.protocol.body import text_digest
+from tenure.protocol.settings import Policy
+from tenure.protocol.state import Effect
+from tenure.protocol.vocabulary import EffectState, EvidenceKind, Purpose
+from tenure.runtime import provider as pv
+from tenure.runtime.background import background
+from tenure.runtime.content import canonical, to_body, to_plain
+from tenure.runtime.hold import Hold
+from tenure.runtime.ids import jitter, new_id
+from tenure.runtime.outcomes import Done, InDoubt, Outcome, Refused
+
+E = EffectState
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 1.0
+
+
+class Intent(Struct, frozen=True, kw_only=True):
+    """What the caller asked for: the digest of the business intent, and what a repeat must share with it."""
+
+    provider: Any
+    tool: str
+    digest: str
+    compared: str
+    request: Any
+    policy: Policy
+    timeout: float | None
+    patience: float
+
+
+def intent_of(
+    provider: pv.Provider,
+    request: Any,
+    *,
+    key: str | None,
+    tool: str,
+    policy: Policy,
+    compare: tuple[str, ...] | None,
+    another: str,
+    timeout: float | None,
+    patience: float,
+) -> Intent:
+    """Name an intent.
+
+    Raises:
+        Refused: ``misuse`` when the provider has no name, an external or critical effect has no key, or a compared
+            field is not in the request.
+    """
+    plain = to_plain(request)
+    if not provider.name:
+        raise RefusedError("misuse", f"{type(provider).__name__} has no name.")
+    if key is None and policy.name in ("external", "critical"):
+        raise RefusedError("misuse", f"A {policy.name} effect names its key: the fields that are the business intent.")
+    parts = plain
+    if compare is not None:
+        missing = [name for name in compare if not isinstance(plain, dict) or name not in plain]
+        if missing:
+            raise RefusedError("misuse", f"Compared fields are not in the request: {', '.join(missing)}.")
+        parts = {name: plain[name] for name in compare}
+    key = provider.intent_key(plain) if key is None else key
+    return Intent(
+        provider=provider,
+        tool=tool,
+        digest=text_digest("\x1f".join((provider.name, tool, key, another))),
+        compared=text_digest(canonical(parts).decode()),
+        request=plain,
+        policy=policy,
+        timeout=timeout,
+        patience=patience,
+    )
+
+
+class Effects:
+    """The effects that one tenure performs."""
+
+    def __init__(self, hold: Hold) -> None:
+        """Start with none in flight."""
+        self._hold = hold
+        self._running: dict[str, tuple[str, asyncio.Task[Outcome], Policy]] = {}
+
+    async def perform(self, intent: Intent) -> Outcome:
+        """Perform an effect once; the same intent asked for twice at the same time is one call."""
+        self._hold.check_open()
+        running = self._running.get(intent.digest)
+        if running is None:
+            task = background(self._perform(intent), name=f"effect:{intent.tool}")
+            self._running[intent.digest] = (intent.compared, task, intent.policy)
+            task.add_done_callback(lambda _: self._running.pop(intent.digest, None))
+            return await asyncio.shield(task)
+        compared, task, _ = running
+        if compared != intent.compared:
+            raise RefusedError("intent_conflict", "The same key is in flight with another request.")
+        return await asyncio.shield(task)
+
+    async def retire(self) -> None:
+        """Give calls in flight the grace of their policy to answer; what has not answered then is in doubt."""
+        running = list(self._running.values())
+        if not running:
+            return
+        await asyncio.wait([task for _, task, _ in running], timeout=max(p.grace_ms for _, _, p in running) / 1000)
+        left = [task for _, task, _ in running if not task.done()]
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=1)
+
+    async def _perform(self, intent: Intent) -> Outcome:
+        provider = intent.provider
+        try:
+            receipt = await self._hold.say(
+                cmd.Intend,
+                effect_id=new_id("e"),
+                provider=provider.name,
+                tool=intent.tool,
+                intent=intent.digest,
+                request=to_body(intent.request),
+                compared=intent.compared,
+                policy=intent.policy,
+                idempotent_ms=int(provider.idempotent_for * 1000),
+                in_flight_ms=int(provider.in_flight_limit * 1000),
+            )
+        except RefusedError as error:
+            effect = error.facts.get("effect")
+            if error.code != "effect_open" or effect is None:
+                raise
+            return await self._adopt(intent, effect)
+        effect = receipt.effect
+        if effect is None:
+            raise RefusedError("unknown_effect", intent.tool)
+        if receipt.status == "already":
+            return await self._recorded(effect, repeated=True)
+        return await self._resolve(intent, await self._apply(intent, effect, intent.request))
+
+    async def _adopt(self, intent: Intent, effect: Effect) -> Outcome:
+        """Take up an effect that an earlier tenure of the task left open; one of another task is not ours to touch."""
+        if effect.task_id != self._hold.task_id:
+            return await self._in_doubt(effect, "Another task of the tree answers for it.")
+        return await self._resolve(intent, effect)
+
+    async def _apply(self, intent: Intent, effect: Effect, request: Any) -> Effect:
+        """Make the call of an attempt that is committed, and record what it showed."""
+        self._hold.check()
+        key = provider_key(effect)
+        try:
+            answer = await _limited(intent.provider.apply(request, key=key), intent.timeout)
+        except pv.NotSent as error:
+            return await self._record(effect, E.ABSENT, EvidenceKind.NOT_SENT, body={"not_sent": str(error)})
+        except asyncio.CancelledError:
+            await asyncio.shield(
+                self._record(effect, E.IN_DOUBT, EvidenceKind.NONE, body={"error": "the call was cancelled"})
+            )
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a provider raises proves nothing about what it did
+            body = {"error": f"{type(error).__name__}: {error}"}
+            return await self._record(effect, E.IN_DOUBT, EvidenceKind.NONE, body=body)
+        return await self._record_answer(effect, answer, EvidenceKind.RESPONSE)
+
+    async def _resolve(self, intent: Intent, effect: Effect) -> Outcome:
+        """Look, and where it is proven safe call again, until the effect is settled or patience ends."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + intent.patience
+        pause = FIRST_PAUSE
+        while not effect.state.settled or effect.state is E.ABSENT:
+            before = effect.version
+            effect = await self._step(intent, effect)
+            if effect.state.settled and effect.state is not E.ABSENT:
+                break
+            if effect.version == before or loop.time() >= give_up:
+                break
+            await asyncio.sleep(jitter(pause))
+            pause = min(pause * 2, LONGEST_PAUSE)
+        if not effect.state.settled:
+            return await self._in_doubt(effect, "Nothing has settled it so far.")
+        return await self._recorded(effect, repeated=False)
+
+    async def _step(self, intent: Intent, effect: Effect) -> Effect:
+        """One way out of doubt: look up, then call again if that cannot act twice, then seal."""
+        provider = intent.provider
+        if effect.state is not E.ABSENT and pv.can(provider, "lookup"):
+            effect = await self._look(intent, effect, Purpose.LOOKUP)
+            if effect.state.settled:
+                return effect
+        if effect.state is E.ACCEPTED:
+            return effect
+        again = await self._attempt(effect, Purpose.APPLY)
+        if again is not None:
+            return await self._apply(intent, again, await self._request_of(effect))
+        if pv.can(provider, "seal"):
+            return await self._look(intent, effect, Purpose.SEAL)
+        return effect
+
+    async def _look(self, intent: Intent, effect: Effect, purpose: Purpose) -> Effect:
+        """Ask the provider what it knows; not knowing is an answer."""
+        looking = await self._attempt(effect, purpose)
+        if looking is None:
+            return effect
+        ask = intent.provider.lookup if purpose is Purpose.LOOKUP else intent.provider.seal
+        try:
+            answer = await _limited(ask(await self._request_of(looking), key=provider_key(looking)), intent.timeout)
+        except Exception as error:  # noqa: BLE001 - a look that failed has seen nothing
+            answer = pv.Inconclusive(f"{type(error).__name__}: {error}")
+        return await self._record_answer(looking, answer, EvidenceKind.LOOKUP)
+
+    async def _attempt(self, effect: Effect, purpose: Purpose) -> Effect | None:
+        """Commit one more call; ``None`` when the ledger finds that it could act twice or somebody else is at it."""
+        try:
+            receipt = await self._hold.say(
+                cmd.AttemptEffect, effect_id=effect.effect_id, version=effect.version, purpose=purpose, **self._speaker
+            )
+        except RefusedError as error:
+            if error.code in ("attempt_unsafe", "attempt_open", "version_conflict", "retiring", "wrong_phase"):
+                return None
+            raise
+        return receipt.effect
+
+    @property
+    def _speaker(self) -> dict[str, Any]:
+        return {"instance": self._hold.instance, "epoch": self._hold.epoch}
+
+    async def _record_answer(self, effect: Effect, answer: pv.Answer, seen_by: EvidenceKind) -> Effect:
+        """Translate a provider's answer into evidence."""
+        match answer:
+            case pv.Confirmed(value, reference):
+                return await self._record(effect, E.CONFIRMED, seen_by, reference=reference, body={"value": value})
+            case pv.Accepted(reference, value):
+                return await self._record(effect, E.ACCEPTED, seen_by, reference=reference, body={"value": value})
+            case pv.Declined(reason, value):
+                return await self._record(effect, E.REFUSED, seen_by, body={"reason": reason, "value": value})
+            case pv.Failed(reason, value):
+                return await self._record(effect, E.FAILED, seen_by, body={"reason": reason, "value": value})
+            case pv.Cancelled(reference):
+                return await self._record(effect, E.CANCELLED, seen_by, reference=reference)
+            case pv.Sealed():
+                return await self._record(effect, E.ABSENT, EvidenceKind.SEALED)
+            case pv.NotFound():
+                return await self._not_found(effect)
+            case pv.Inconclusive(reason):
+                return await self._record(effect, E.IN_DOUBT, EvidenceKind.NONE, body={"inconclusive": reason})
+        body = {"error": f"The provider answered {type(answer).__name__}, which is not an answer."}
+        return await self._record(effect, E.IN_DOUBT, EvidenceKind.NONE, body=body)
+
+    async def _not_found(self, effect: Effect) -> Effect:
+        """ "Not found" means absent only with the ledger's proof; otherwise the doubt stays."""
+        try:
+            return await self._record(effect, E.ABSENT, EvidenceKind.NOT_FOUND_AFTER_DEATH, not_found=True)
+        except RefusedError as error:
+            if error.code != "evidence_insufficient":
+                raise
+        return await self._record(effect, E.IN_DOUBT, EvidenceKind.NONE, not_found=True)
+
+    async def _record(
+        self,
+        effect: Effect,
+        state: EffectState,
+        evidence: EvidenceKind,
+        *,
+        reference: str = "",
+        body: Any = None,
+        not_found: bool = False,
+    ) -> Effect:
+        """Record evidence under whatever epoch; a fenced tenure learns that it was kept, and stops."""
+        receipt = await self._hold.report(
+            cmd.RecordOutcome,
+            effect_id=effect.effect_id,
+            attempt=effect.attempt.n,
+            state=state,
+            evidence=evidence,
+            reference=reference,
+            body=None if body is None else to_body(body),
+            not_found=not_found,
+            **self._speaker,
+        )
+        if receipt.status == "late" or receipt.effect is None:
+            raise Fenced("stale_epoch", "The outcome was kept as evidence.", kept=True, task_id=self._hold.task_id)
+        return receipt.effect
+
+    async def _request_of(self, effect: Effect) -> Any:
+        body = await self._hold.ledger.body(effect.root_id, effect.request)
+        if body is None:
+            raise RefusedError("erased", "The request of this effect.")
+        return body.value()
+
+    async def _evidence_of(self, effect: Effect) -> dict[str, Any]:
+        body = await self._hold.ledger.body(effect.root_id, effect.evidence) if effect.evidence else None
+        value = body.value() if body is not None else {}
+        return value if isinstance(value, dict) else {}
+
+    async def _recorded(self, effect: Effect, *, repeated: bool) -> Outcome:
+        """The outcome that the record gives."""
+        seen = await self._evidence_of(effect)
+        if effect.state in (E.CONFIRMED, E.ATTESTED):
+            value = seen.get("value", seen if effect.state is E.ATTESTED else None)
+            return Done(effect_id=effect.effect_id, value=value, reference=effect.reference, repeated=repeated)
+        reason = str(seen.get("reason", effect.state))
+        return Refused(
+            effect_id=effect.effect_id, state=effect.state, reason=reason, value=seen.get("value"), repeated=repeated
+        )
+
+    async def _in_doubt(self, effect: Effect, why: str) -> InDoubt:
+        task = await self._hold.ledger.task(effect.task_id)
+        seen = await self._evidence_of(effect)
+        return InDoubt(
+            effect_id=effect.effect_id,
+            state=effect.state,
+            reason=str(seen.get("error") or seen.get("inconclusive") or why),
+            reference=effect.reference,
+            answerable=task.answerable if task else "",
+            next_check=effect.next_check,
+        )
+
+
+def provider_key(effect: Effect) -> str:
+    """The idempotency key of an effect at its provider. A sealed key is never used again."""
+    return text_digest(f"{effect.root_id}\x1f{effect.intent}\x1f{effect.generation}")
+
+
+async def _limited(call: Awaitable[pv.Answer], timeout: float | None) -> pv.Answer:
+    async with asyncio.timeout(timeout):
+        return await call

@@ -1,0 +1,122 @@
+"""One granted tenure as this process holds it: who it is, how long it may act by its own clock, whether it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeVar
+
+from tenure.errors import Fenced, OutcomeUnknown, Refused, Unavailable
+from tenure.ledger import Ledger
+from tenure.protocol.commands import Command, CommandBase, OwnerCommand, Receipt
+from tenure.protocol.state import Task, Tenure
+from tenure.runtime.clock import uptime_ms
+from tenure.runtime.ids import jitter, new_id
+
+C = TypeVar("C", bound=CommandBase)
+
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 2.0
+
+
+async def execute_patiently(ledger: Ledger, command: Command, *, seconds: float) -> Receipt:
+    """Send a command until the ledger takes it or refuses it; its id makes every repeat safe.
+
+    Raises:
+        Unavailable, OutcomeUnknown: the last of them, after ``seconds``.
+        Refused, Fenced: at once.
+    """
+    give_up = uptime_ms() + int(seconds * 1000)
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            return await ledger.execute(command)
+        except (Unavailable, OutcomeUnknown) as error:
+            if error.next_action == "stop" or uptime_ms() >= give_up:
+                raise
+        await asyncio.sleep(jitter(pause))
+        pause = min(pause * 2, LONGEST_PAUSE)
+
+
+class Hold:
+    """The right to act under one epoch and instance.
+
+    The lease in the ledger ends later than the holder's own deadline: the holder stops itself first, by a clock that
+    counts suspended time and was read before the heartbeat was sent.
+    """
+
+    def __init__(self, ledger: Ledger, task: Task, tenure: Tenure, *, asked_at: int) -> None:
+        """Hold a tenure that was granted to a request sent at ``asked_at`` (:func:`uptime_ms`)."""
+        self.ledger = ledger
+        self.root_id = task.root_id
+        self.task_id = task.task_id
+        self.agent = tenure.agent
+        self.epoch = tenure.epoch
+        self.instance = tenure.instance
+        self.settings = task.settings
+        self.closing = False
+        self.error: Fenced | None = None
+        self.lost = asyncio.Event()
+        self.cancel_requested = asyncio.Event()
+        self.asked = asyncio.Event()
+        self._deadline = 0
+        self.prolong(asked_at)
+
+    def prolong(self, sent_at: int) -> None:
+        """Take note of a heartbeat that the ledger has answered; a quarter of the lease is kept as a margin."""
+        self._deadline = max(self._deadline, sent_at + self.settings.lease_ms * 3 // 4)
+
+    @property
+    def overdue(self) -> bool:
+        """Whether this process must assume that it may have lost its lease."""
+        return uptime_ms() >= self._deadline
+
+    def lose(self, error: Fenced) -> None:
+        """Stop acting. On the loop only."""
+        if self.error is None:
+            self.error = error
+            self.closing = True
+            self.lost.set()
+
+    def check(self) -> None:
+        """Refuse to act without authority.
+
+        Raises:
+            Fenced: ``stale_epoch`` or ``lease_lost``.
+        """
+        if self.error is not None:
+            raise self.error
+        if self.overdue:
+            raise Fenced("lease_lost", "No heartbeat was answered in time.", task_id=self.task_id)
+
+    def check_open(self) -> None:
+        """Refuse to start something new once the tenure is retiring.
+
+        Raises:
+            Fenced: as :meth:`check`. Refused: ``retiring``.
+        """
+        self.check()
+        if self.closing:
+            raise Refused("retiring", "The handler has returned its decision.")
+
+    async def say(self, kind: type[C], /, **fields: Any) -> Receipt:
+        """Speak as this tenure, patiently while the lease lasts.
+
+        Raises:
+            Fenced: also when the ledger says so; the hold is lost then.
+            Refused, Unavailable, OutcomeUnknown.
+        """
+        self.check()
+        if issubclass(kind, OwnerCommand):
+            fields.update(epoch=self.epoch, instance=self.instance)
+        command = kind(command_id=new_id("c"), root_id=self.root_id, task_id=self.task_id, **fields)
+        seconds = max(self._deadline - uptime_ms(), 0) / 1000
+        try:
+            return await execute_patiently(self.ledger, command, seconds=seconds)  # type: ignore[arg-type]  # C is one of Command
+        except Fenced as error:
+            self.lose(error)
+            raise
+
+    async def report(self, kind: type[C], /, *, seconds: float = 30, **fields: Any) -> Receipt:
+        """Report an observation. It counts under any epoch, so a lost hold may still speak."""
+        command = kind(command_id=new_id("c"), root_id=self.root_id, task_id=self.task_id, **fields)
+        return await execute_patiently(self.ledger, command, seconds=seconds)  # type: ignore[arg-type]  # C is one of Command

@@ -1,0 +1,149 @@
+"""The sender's part of each handoff, built from what the task carries already and what this tenure adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tenure.errors import Refused
+from tenure.ledger import Ledger
+from tenure.protocol.body import Body
+from tenure.protocol.payload import Fact, Payload
+from tenure.protocol.state import Child, Effect, Task
+from tenure.protocol.vocabulary import EffectState, WorkEnd
+from tenure.runtime.content import to_plain
+from tenure.runtime.decisions import Transfer
+from tenure.runtime.ids import nonce
+
+_FACT_OF = {
+    EffectState.CONFIRMED: "done",
+    EffectState.ATTESTED: "done",
+    EffectState.REFUSED: "refused",
+    EffectState.ABSENT: "refused",
+    EffectState.FAILED: "failed",
+    EffectState.CANCELLED: "failed",
+    EffectState.COMPENSATED: "failed",
+}
+
+
+class InFlight(Struct, frozen=True, kw_only=True):
+    """What the books say at the grant: open, so answered for, but nothing to call again.
+
+    Attributes:
+        works: open works of earlier tenures, as facts with outcome ``running`` or ``unknown``.
+        effects: effects without settling evidence. delegations: children, ended or not.
+        ended: works that ended after the sender's part was frozen, with what they brought.
+    """
+
+    works: tuple[Fact, ...] = ()
+    effects: tuple[Fact, ...] = ()
+    delegations: tuple[Child, ...] = ()
+    ended: tuple[Fact, ...] = ()
+
+
+def first_payload(task_id: str, goal: str, data: Any, constraints: Iterable[str], summary: str = "") -> Payload:
+    """The payload of a task that is submitted or delegated."""
+    return Payload(
+        task_id=task_id,
+        handoff_id="",
+        hop=0,
+        goal=goal,
+        constraints=tuple(constraints),
+        summary=summary,
+        data=to_plain(data),
+    )
+
+
+async def next_payload(
+    ledger: Ledger, task: Task, carried: Payload, in_flight: InFlight, decision: Transfer[Any], handoff_id: str
+) -> Payload:
+    """The sender's part of the next hop: everything carried once, and the new on top."""
+    effects = await ledger.effects(task.task_id)
+    done = _once((*carried.done, *in_flight.ended, *settled_facts(effects, task.owner), *decision.done))
+    return Payload(
+        task_id=task.task_id,
+        handoff_id=handoff_id,
+        hop=task.hop_count + 1,
+        goal=carried.goal,
+        trigger=decision.trigger,
+        summary=decision.summary,
+        constraints=tuple(dict.fromkeys((*carried.constraints, *decision.constraints))),
+        decisions=tuple(dict.fromkeys((*carried.decisions, *decision.decisions))),
+        done=done,
+        artifacts=tuple({artifact.id: artifact for artifact in (*carried.artifacts, *decision.artifacts)}.values()),
+        open_questions=decision.open_questions,
+        data=to_plain(decision.data),
+        trace=carried.trace,
+    )
+
+
+def settled_facts(effects: Iterable[Effect], by: str) -> tuple[Fact, ...]:
+    """Settled effects as facts: what was done, how it came out, where to look it up. Never the key."""
+    return tuple(
+        Fact(
+            id=effect.effect_id,
+            what=effect.tool,
+            outcome=_FACT_OF[effect.state],  # type: ignore[arg-type]  # the table's values are the literals
+            reference=effect.reference,
+            by=by,
+        )
+        for effect in effects
+        if effect.state in _FACT_OF
+    )
+
+
+async def books_of(ledger: Ledger, task: Task) -> InFlight:
+    """What is in flight, as facts that a receiver can read."""
+    open_effects = await ledger.effects(task.task_id, open_only=True)
+    return InFlight(
+        works=tuple(
+            Fact(
+                id=work.work_id,
+                what=work.name,
+                outcome="unknown" if work.state == "residual" else "running",
+                by=work.instance,
+            )
+            for work in task.works
+        ),
+        effects=tuple(
+            Fact(id=effect.effect_id, what=effect.tool, outcome="unknown", reference=effect.reference)
+            for effect in open_effects
+        ),
+        delegations=task.children,
+        ended=tuple([await _ended(ledger, task, ending) for ending in task.endings]),
+    )
+
+
+async def _ended(ledger: Ledger, task: Task, ending: Any) -> Fact:
+    body = await ledger.body(task.root_id, ending.result) if ending.result else None
+    returned = ending.how in (WorkEnd.RETURNED, WorkEnd.EXITED)
+    return Fact(
+        id=ending.work_id,
+        what=ending.name,
+        outcome="done" if returned else "unknown" if ending.how is WorkEnd.VANISHED else "failed",
+        data=body.value() if body is not None else None,
+    )
+
+
+def encode_payload(payload: Payload) -> Body:
+    """Freeze a sender's part."""
+    return Body(msgspec.json.encode(payload), nonce())
+
+
+def decode_payload(body: Body | None) -> Payload:
+    """Read a sender's part that the ledger has checked before.
+
+    Raises:
+        Refused: ``erased``.
+    """
+    if body is None:
+        raise Refused("erased", "The payload of this task.")
+    return msgspec.json.decode(body.content, type=Payload)
+
+
+def _once(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    """Each fact once, by its id; the newest word on it wins, in the place of the first."""
+    return tuple({fact.id: fact for fact in facts}.values())

@@ -1,0 +1,119 @@
+"""What a worker finds when it starts: instances of this host that are dead, and what their death proves.
+
+It proves the end of their coroutines, threads and handlers. A process group that they started is looked up: seen to
+be gone it is off the books, else it stays residual. Nothing else is concluded. What could not be recovered, because
+the ledger failed, is listed and tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec import Struct
+
+from tenure.errors import Refused, TenureError
+from tenure.ledger import Instance, Ledger, root_of
+from tenure.protocol import commands as cmd
+from tenure.protocol.state import Locator, Task
+from tenure.protocol.vocabulary import WorkEnd, WorkKind
+from tenure.runtime.ids import new_id
+from tenure.runtime.jobs import process_alive, survivors_of
+
+
+class Recovery(Struct, frozen=True, kw_only=True):
+    """One sweep, counted completely: ``found = recovered + open + failed``.
+
+    Attributes:
+        found: tasks in which a dead instance held something. recovered: nothing of it is left there.
+        open: something is left that its death does not prove ended. failed: task id → why it must be tried again.
+    """
+
+    found: int = 0
+    recovered: int = 0
+    open: int = 0
+    failed: dict[str, str]
+
+
+async def recover(ledger: Ledger, *, by: str) -> Recovery:
+    """Report the deaths that can be observed from this host. Safe to repeat, and by several workers at once."""
+    found = recovered = left = 0
+    failed: dict[str, str] = {}
+    for instance in await ledger.instances():
+        if not await _observed_dead(instance):
+            continue
+        held = await ledger.held_by(instance.instance_id)
+        remaining = 0
+        for task_id in held:
+            found += 1
+            try:
+                over = await _recover_task(ledger, task_id, instance, by)
+            except TenureError as error:
+                failed[task_id] = str(error)
+                remaining += 1
+                continue
+            recovered += over
+            left += not over
+            remaining += not over
+        if not remaining and not instance.ended_at:
+            await asyncio.to_thread(ledger.retire_instance, instance.instance_id)
+    return Recovery(found=found, recovered=recovered, open=left, failed=failed)
+
+
+async def _observed_dead(instance: Instance) -> bool:
+    """Whether the process is *seen* to be gone; silence is not enough."""
+    locator = Locator(host=instance.host, boot=instance.boot, pid=instance.pid, started=instance.started)
+    return await asyncio.to_thread(process_alive, locator) is False
+
+
+async def _recover_task(ledger: Ledger, task_id: str, instance: Instance, by: str) -> bool:
+    """Report what one task needs; returns whether nothing of the instance is left in it."""
+    try:
+        await ledger.execute(
+            cmd.ReportDeath(
+                command_id=new_id("c"),
+                root_id=root_of(task_id),
+                task_id=task_id,
+                instance=instance.instance_id,
+                by=by,
+            )
+        )
+    except Refused as error:
+        if error.code != "not_due":
+            raise
+    task = await ledger.task(task_id)
+    if task is None:
+        return True
+    await _recover_groups(ledger, task, instance.instance_id)
+    return instance.instance_id not in set(await _holders(ledger, task_id))
+
+
+async def _holders(ledger: Ledger, task_id: str) -> list[str]:
+    task = await ledger.task(task_id)
+    if task is None:
+        return []
+    holders = [work.instance for work in task.works]
+    if task.tenure is not None:
+        holders.append(task.tenure.instance)
+    return holders
+
+
+async def _recover_groups(ledger: Ledger, task: Task, instance_id: str) -> None:
+    """A process group that is seen to be gone has ended; one that is alive, or cannot be seen, stays on the books."""
+    for work in task.works:
+        if work.instance != instance_id or work.kind is not WorkKind.PROCESS or work.locator is None:
+            continue
+        if await asyncio.to_thread(survivors_of, work.locator, work.work_id) != ():
+            continue
+        command = cmd.EndWork(
+            command_id=new_id("c"),
+            root_id=task.root_id,
+            task_id=task.task_id,
+            work_id=work.work_id,
+            instance=instance_id,
+            how=WorkEnd.VANISHED,
+        )
+        try:
+            await ledger.execute(command)
+        except Refused as error:
+            if error.code != "unknown_work":
+                raise

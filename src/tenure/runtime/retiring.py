@@ -1,0 +1,147 @@
+"""The end of a tenure by its own decision, always in the same order; and what is left to do after a lost one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tenure.errors import Fenced, Refused
+from tenure.protocol import commands as cmd
+from tenure.protocol import decisions as dec
+from tenure.protocol.vocabulary import Reason, WaitOn
+from tenure.runtime.content import to_body
+from tenure.runtime.decisions import Complete, Decision, Escalate, GiveBack, Transfer, Wait
+from tenure.runtime.ids import new_id
+from tenure.runtime.jobs import Job
+from tenure.runtime.payloads import encode_payload, next_payload
+from tenure.runtime.tenure import Tenure
+from tenure.runtime.works import report_end
+
+if TYPE_CHECKING:
+    from tenure.runtime.team import Team
+
+
+async def retire_by_decision(team: Team, own: Tenure[Any], decided: dec.Decision, handler: Job) -> cmd.Receipt:
+    """Stop intake, state the decision, cancel, close routes, wait within the graces, observe, declare, switch.
+
+    With nothing left to retire, all of it is one commit.
+    """
+    hold = own.hold
+    hold.closing = True
+    await own.effects.retire()
+    quiet = not own.works.running and not own.inbox.routes and handler.outcome is not None
+    failed = isinstance(decided, dec.FailWith | dec.GiveBackTo)
+    receipt = await hold.say(
+        cmd.Retire,
+        decision=decided,
+        quiet=quiet,
+        # A tenure that failed consumes nothing more than what it has committed: the rest goes on.
+        consumed=own.inbox.consumed if failed else own.inbox.shown,
+        collected=own.delegations.take_collected(),
+    )
+    if quiet:
+        return receipt
+    await own.inbox.close_routes()
+    retired, delivered = await own.works.retire(() if handler.outcome is not None else (handler,))
+    await own.works.reported(1)
+    unseen = own.works.unseen_helpers(retired)
+    receipt = await hold.say(
+        cmd.Release, routes_retired=True, ended=own.works.ended(retired), delivered=delivered, unseen=unseen
+    )
+    own.works.keep_watching()
+    return receipt
+
+
+async def retire_lost(own: Tenure[Any], handler: Job) -> None:
+    """After the tenure was lost: stop what runs, and report each end as it is seen, late or not."""
+    hold = own.hold
+    hold.closing = True
+    handler.request_cancel()
+    await own.effects.retire()
+    await own.inbox.close_routes()
+    await own.works.retire(() if handler.outcome is not None else (handler,))
+    own.works.keep_watching()
+    outcome = await handler.wait()
+    if outcome is not None:
+        await report_end(hold, f"handler:{hold.epoch}", outcome.how)
+
+
+async def to_protocol(team: Team, own: Tenure[Any], decision: Decision) -> dec.Decision:
+    """A handler's decision as the ledger takes it, checked against the team's edges.
+
+    Raises:
+        Refused: ``route_forbidden``, ``unknown_agent``, ``self_transfer``, ``misuse`` and what the payload gives.
+    """
+    match decision:
+        case Transfer():
+            return await _transfer(team, own, decision)
+        case Complete(result):
+            return dec.CompleteWith(result=to_body(result))
+        case GiveBack(reason, detail):
+            return await give_back(own, reason, detail)
+        case Escalate():
+            return _escalate(decision)
+        case Wait():
+            return _wait(decision)
+    kinds = "Transfer, Complete, GiveBack, Escalate or Wait"
+    raise Refused("misuse", f"Handler {own.agent} returned {type(decision).__name__}; return {kinds}.")
+
+
+async def failure(own: Tenure[Any], error: BaseException) -> dec.Decision:
+    """A handler that raised, as a structured failure: returned to a sender when there is one."""
+    reason = Reason.CAPABILITY if own.out_of_bounds else Reason.RAISED
+    words = f"{type(error).__name__}: {error}"
+    task = await own.hold.ledger.task(own.task_id)
+    if task is not None and task.hops:
+        return await give_back(own, reason, words)
+    return dec.FailWith(reason=reason, detail=to_body({"error": words}))
+
+
+async def give_back(own: Tenure[Any], reason: Reason, detail: str) -> dec.Decision:
+    """A return: the same facts go back, with the reason and what has been done since."""
+    task = await own.hold.ledger.task(own.task_id)
+    if task is None:
+        raise Fenced("stale_epoch", own.task_id)
+    summary = f"{reason}: {detail}" if detail else str(reason)
+    returned = Transfer[Any](to="", data=own.payload.data, summary=summary, trigger="return")
+    payload = await next_payload(own.hold.ledger, task, own.payload, own.in_flight, returned, own.payload.handoff_id)
+    return dec.GiveBackTo(reason=reason, payload=encode_payload(payload))
+
+
+async def _transfer(team: Team, own: Tenure[Any], decision: Transfer[Any]) -> dec.Decision:
+    targets = (decision.to,) if isinstance(decision.to, str) else decision.to
+    allowed = team.agents[own.agent].may_transfer
+    for target in targets:
+        candidate = team.candidate(target)
+        if target not in allowed:
+            detail = f"{own.agent} has no transfer edge to {candidate.agent}; it has {', '.join(allowed) or 'none'}."
+            raise Refused("route_forbidden", detail)
+    task = await own.hold.ledger.task(own.task_id)
+    if task is None:
+        raise Fenced("stale_epoch", own.task_id)
+    handoff_id = new_id("h")
+    payload = await next_payload(own.hold.ledger, task, own.payload, own.in_flight, decision, handoff_id)
+    return dec.TransferTo(
+        handoff_id=handoff_id,
+        candidates=tuple(team.candidate(target) for target in targets),
+        payload=encode_payload(payload),
+        gate=decision.gate,
+    )
+
+
+def _escalate(decision: Escalate) -> dec.EscalateTo:
+    return dec.EscalateTo(
+        question_id=new_id("q"),
+        body=to_body({"question": decision.question, "evidence": decision.evidence}),
+        who=decision.who,
+        allowed=decision.allowed,
+        due_ms=int(decision.within * 1000),
+    )
+
+
+def _wait(decision: Wait) -> dec.WaitFor:
+    return dec.WaitFor(
+        on=WaitOn(decision.on),
+        within_ms=int(decision.within * 1000),
+        child_id=decision.child,
+        question=None if decision.question is None else _escalate(decision.question),
+    )

@@ -1,0 +1,241 @@
+"""One offer, from its pick-up to the end of the tenure that it may become."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from tenure.errors import Fenced, Refused, TenureError
+from tenure.ledger import OpenOffer
+from tenure.protocol import commands as cmd
+from tenure.protocol import decisions as dec
+from tenure.protocol.payload import Payload
+from tenure.protocol.settings import LOCAL
+from tenure.protocol.state import Task
+from tenure.protocol.vocabulary import Reason, WorkKind
+from tenure.runtime.clock import uptime_ms
+from tenure.runtime.content import from_plain, to_body
+from tenure.runtime.decisions import Decision
+from tenure.runtime.hold import Hold, execute_patiently
+from tenure.runtime.housekeeper import Housekeeper
+from tenure.runtime.ids import new_id
+from tenure.runtime.jobs import CoroutineJob
+from tenure.runtime.offered import Offered
+from tenure.runtime.payloads import books_of, decode_payload
+from tenure.runtime.retiring import failure, retire_by_decision, retire_lost, to_protocol
+from tenure.runtime.tenure import Tenure
+
+if TYPE_CHECKING:
+    from tenure.runtime.team import Team
+
+_LOG = logging.getLogger("tenure.worker")
+
+POLL = 1.0
+ACK_SECONDS = 10
+
+
+class Serving:
+    """One offer at one worker."""
+
+    def __init__(self, team: Team, house: Housekeeper, instance: str, offer: OpenOffer) -> None:
+        """Nothing is claimed yet."""
+        self._team = team
+        self._ledger = team.ledger
+        self._house = house
+        self._instance = instance
+        self._offer = offer
+        self._agent = team.agents[offer.agent]
+
+    async def run(self) -> None:
+        """Pick up, acknowledge, run, retire. That somebody else was faster is no error."""
+        try:
+            granted = await self._acknowledge()
+            if granted is not None:
+                await self._own(*granted)
+        except (Fenced, Refused) as error:
+            _LOG.debug("%s of %s: %s", self._offer.kind, self._offer.task_id, error)
+        except TenureError as error:
+            _LOG.warning("%s of %s: %s", self._offer.kind, self._offer.task_id, error)
+
+    # --- until the grant ----------------------------------------------------------------------------------------
+
+    async def _acknowledge(self) -> tuple[Hold, Task, Any, Payload] | None:
+        """Read the sender's part, ask the agent, confirm the digest. One commit when no hook has to be asked."""
+        payload = decode_payload(await self._ledger.body(self._offer.root_id, self._offer.payload))
+        try:
+            given = from_plain(payload.data, self._agent.accepts)
+        except Refused as error:
+            await self._decline(Reason.CAPABILITY, str(error))
+            return None
+        if self._agent.on_offer is not None and not await self._asked(given, payload):
+            return None
+        asked_at = uptime_ms()
+        receipt = await self._say(cmd.Acknowledge, digest=self._offer.payload)
+        if receipt.status == "gate" and not await self._gate_met():
+            return None
+        task = await self._ledger.task(self._offer.task_id)
+        if task is None or task.tenure is None or task.tenure.instance != self._instance:
+            return None
+        if receipt.status == "gate":
+            asked_at = uptime_ms() - max(0, self._ledger_age(task))
+        return Hold(self._ledger, task, task.tenure, asked_at=asked_at), task, given, payload
+
+    def _ledger_age(self, task: Task) -> int:
+        """Milliseconds since the grant by the ledger's clock: the lease began then, not when we noticed."""
+        return self._ledger.now_blocking() - task.tenure.since if task.tenure is not None else 0
+
+    async def _asked(self, given: Any, payload: Payload) -> bool:
+        """Claim the offer while the agent's hook decides on it."""
+        await self._say(cmd.Claim)
+        hook = self._agent.on_offer
+        if hook is None:
+            return True
+        offered = Offered(
+            task_id=self._offer.task_id, agent=self._agent.name, kind=self._offer.kind, given=given, payload=payload
+        )
+        try:
+            refusal = await hook(offered)
+        except Exception as error:  # noqa: BLE001 - whatever the hook raises, the agent has not started
+            await self._decline(Reason.START_FAILED, f"{type(error).__name__}: {error}")
+            return False
+        if refusal:
+            await self._decline(Reason.DECLINED, refusal)
+        return not refusal
+
+    async def _decline(self, reason: Reason, words: str) -> None:
+        await self._say(cmd.Decline, reason=reason, detail=to_body({"reason": words}))
+
+    async def _gate_met(self) -> bool:
+        """Wait until the ledger grants, or takes the acknowledged offer away."""
+        while True:
+            position = await self._ledger.wait(0, 0)
+            task = await self._ledger.task(self._offer.task_id)
+            if task is None or task.offer is None or task.epoch != self._offer.epoch:
+                return task is not None and task.tenure is not None
+            await self._ledger.wait(position, POLL)
+
+    async def _say(self, kind: Any, **fields: Any) -> cmd.Receipt:
+        command = kind(
+            command_id=new_id("c"),
+            root_id=self._offer.root_id,
+            task_id=self._offer.task_id,
+            epoch=self._offer.epoch,
+            agent=self._agent.name,
+            instance=self._instance,
+            **fields,
+        )
+        return await execute_patiently(self._ledger, command, seconds=ACK_SECONDS)
+
+    # --- the tenure ---------------------------------------------------------------------------------------------
+
+    async def _own(self, hold: Hold, task: Task, given: Any, payload: Payload) -> None:
+        self._house.add(hold)
+        try:
+            document = await self._ledger.body(task.root_id, task.document) if task.document else None
+            own: Tenure[Any] = Tenure(
+                hold,
+                self._team,
+                task,
+                given=given,
+                payload=payload,
+                in_flight=await books_of(self._ledger, task),
+                state=document.value() if document is not None else None,
+            )
+            await self._run_handler(own)
+        finally:
+            self._house.remove(hold)
+
+    async def _run_handler(self, own: Tenure[Any]) -> None:
+        """Run the handler as owned work, and end its tenure by what it decides or by what happens to it."""
+        hold = own.hold
+        decided: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+        job = CoroutineJob(
+            lambda: self._decide(own, decided),
+            work_id=f"handler:{hold.epoch}",
+            name=own.agent,
+            policy=LOCAL,
+            kind=WorkKind.HANDLER,
+        )
+        await job.start()
+        try:
+            await self._first_of(decided, hold)
+            if not decided.done() and hold.error is None:
+                job.request_cancel()
+                await asyncio.wait({decided}, timeout=LOCAL.grace_ms / 1000)
+            if hold.error is not None:
+                raise hold.error
+            await self._end(own, job, decided)
+        except Fenced:
+            await retire_lost(own, job)
+        finally:
+            decided.cancel()
+
+    async def _decide(self, own: Tenure[Any], decided: asyncio.Future[Decision]) -> None:
+        """The handler's coroutine. Its answer is known when it returns, its end when it is seen with all it started."""
+        try:
+            decision = await self._agent.handler(own)
+        except asyncio.CancelledError:
+            decided.cancel()
+            raise
+        except BaseException as error:
+            if not decided.done():
+                decided.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            if not decided.done():
+                decided.set_result(decision)
+
+    async def _first_of(self, decided: asyncio.Future[Decision], hold: Hold) -> None:
+        """Wait for the decision, the loss of the tenure, or a requested cancellation."""
+        waiting = [asyncio.ensure_future(event.wait()) for event in (hold.lost, hold.cancel_requested)]
+        try:
+            await asyncio.wait({decided, *waiting}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    async def _end(self, own: Tenure[Any], job: CoroutineJob, decided: asyncio.Future[Decision]) -> None:
+        """State the decision. One that the ledger refuses is a failure of the handler, and is stated as such."""
+        decision = await self._decision(own, decided)
+        if decision is None:
+            await own.hold.lost.wait()
+            raise own.hold.error or Fenced("stale_epoch", own.task_id)
+        try:
+            receipt = await retire_by_decision(self._team, own, decision, job)
+        except Refused as error:
+            own.hold.check()
+            _LOG.warning("The decision of %s on %s was refused: %s", own.agent, own.task_id, error)
+            receipt = await retire_by_decision(self._team, own, await failure(own, error), job)
+        if receipt.status == "gate":
+            await self._wait_for_gate(own)
+
+    async def _decision(self, own: Tenure[Any], decided: asyncio.Future[Decision]) -> dec.Decision | None:
+        """What the handler decided, as the ledger takes it; ``None`` when it neither decided nor was seen to stop."""
+        if not decided.done():
+            return None
+        if decided.cancelled():
+            if own.hold.cancel_requested.is_set():
+                return dec.StopAsAsked()
+            return await failure(own, RuntimeError("the handler cancelled itself"))
+        error = decided.exception()
+        if error is not None:
+            if isinstance(error, Fenced):
+                raise error
+            return await failure(own, error)
+        try:
+            return await to_protocol(self._team, own, decided.result())
+        except Refused as refusal:
+            return await failure(own, refusal)
+
+    async def _wait_for_gate(self, own: Tenure[Any]) -> None:
+        """Keep the lease while the end of the task waits for what is open; the ledger ends the wait in any case."""
+        hold = own.hold
+        while hold.error is None:
+            position = await self._ledger.wait(0, 0)
+            task = await self._ledger.task(hold.task_id)
+            if task is None or task.tenure is None or task.tenure.epoch != hold.epoch:
+                return
+            await self._ledger.wait(position, POLL)

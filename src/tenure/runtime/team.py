@@ -1,0 +1,317 @@
+"""A team: the agents, who may hand what to whom, and where the truth is kept."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeVar, get_args, get_type_hints, overload
+
+from msgspec import Struct
+
+from tenure.errors import Refused
+from tenure.ledger import Ledger, open_ledger
+from tenure.protocol import commands as cmd
+from tenure.protocol.settings import Limits, Settings
+from tenure.protocol.state import Candidate
+from tenure.runtime.content import to_body
+from tenure.runtime.decisions import Decision
+from tenure.runtime.handle import TaskHandle
+from tenure.runtime.hold import execute_patiently
+from tenure.runtime.ids import new_id
+from tenure.runtime.offered import Offered
+from tenure.runtime.payloads import encode_payload, first_payload
+from tenure.runtime.tenure import Tenure
+from tenure.runtime.worker import Worker
+
+Handler = Callable[[Tenure[Any]], Awaitable[Decision]]
+H = TypeVar("H", bound=Handler)
+OnOffer = Callable[[Offered], Awaitable[str | None]]
+Lifespan = Callable[[], AbstractAsyncContextManager[None]]
+
+SUBMIT_SECONDS = 30
+
+
+class Agent(Struct, frozen=True, kw_only=True):
+    """A named participant.
+
+    Attributes:
+        accepts: the type of its input. tools: the capabilities it may use for effects; ``None`` means all of the
+            task's. may_transfer: receiver → why this is a transfer and not a delegation. may_delegate: agents it may
+            delegate to; ``None`` means any. on_offer: asked before an offer is acknowledged; a reason declines it.
+    """
+
+    name: str
+    handler: Handler
+    accepts: Any = None
+    entry: bool = False
+    tools: tuple[str, ...] | None = None
+    may_transfer: Mapping[str, str]
+    may_delegate: tuple[str, ...] | None = None
+    on_offer: OnOffer | None = None
+
+
+class Team:
+    """What a user writes: handlers, edges, a ledger.
+
+    Args:
+        name: of the team. ledger: a URL, or an open ledger.
+        settings: deadlines and fallbacks of its tasks. limits: budgets of its delegation trees.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        ledger: str | Ledger = "memory://",
+        settings: Settings | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        """Nothing is opened before it is needed."""
+        self.name = name
+        self.settings = settings or Settings()
+        self.limits = limits or Limits()
+        self.agents: dict[str, Agent] = {}
+        self._source = ledger
+        self._ledger: Ledger | None = None
+        self._lifespan: Lifespan | None = None
+        self.settings.check()
+
+    # --- writing it ---------------------------------------------------------------------------------------------
+
+    @overload
+    def agent(self, handler: H, /) -> H: ...
+
+    @overload
+    def agent(
+        self,
+        /,
+        *,
+        name: str = ...,
+        entry: bool = ...,
+        accepts: Any = ...,
+        tools: Iterable[str] | None = ...,
+        may_transfer: Mapping[str, str] | None = ...,
+        may_delegate: Iterable[str] | None = ...,
+        on_offer: OnOffer | None = ...,
+    ) -> Callable[[H], H]: ...
+
+    def agent(
+        self,
+        handler: H | None = None,
+        /,
+        *,
+        name: str = "",
+        entry: bool = False,
+        accepts: Any = None,
+        tools: Iterable[str] | None = None,
+        may_transfer: Mapping[str, str] | None = None,
+        may_delegate: Iterable[str] | None = None,
+        on_offer: OnOffer | None = None,
+    ) -> H | Callable[[H], H]:
+        """Make a handler an agent of the team, by the handler's name unless ``name`` is given.
+
+        Raises:
+            Refused: ``invalid_team`` for a handler that is not a coroutine function, a name that is taken, or an
+                edge without its ``because``.
+        """
+
+        def add(function: H) -> H:
+            agent = Agent(
+                name=name or function.__name__,
+                handler=function,
+                accepts=accepts if accepts is not None else _accepted(function),
+                entry=entry,
+                tools=None if tools is None else tuple(tools),
+                may_transfer=dict(may_transfer or {}),
+                may_delegate=None if may_delegate is None else tuple(may_delegate),
+                on_offer=on_offer,
+            )
+            self._add(agent)
+            return function
+
+        return add if handler is None else add(handler)
+
+    def lifespan(self, manager: Lifespan) -> Lifespan:
+        """Register an async context manager that surrounds every worker: start and stop what the team needs."""
+        self._lifespan = manager
+        return manager
+
+    def check(self) -> None:
+        """Refuse a team that cannot run.
+
+        Raises:
+            Refused: ``invalid_team`` without agents or with more than one entry; ``unknown_agent`` for an edge to
+                nobody; ``self_transfer``.
+        """
+        if not self.agents:
+            raise Refused("invalid_team", f"Team {self.name!r} has no agents; decorate a handler with @team.agent.")
+        entries = [agent.name for agent in self.agents.values() if agent.entry]
+        if len(entries) > 1:
+            raise Refused("invalid_team", f"More than one entry: {', '.join(entries)}.")
+        for agent in self.agents.values():
+            for target in (*agent.may_transfer, *(agent.may_delegate or ())):
+                self.candidate(target)
+            if agent.name in agent.may_transfer:
+                raise Refused("self_transfer", f"{agent.name} has an edge to itself.")
+
+    @property
+    def entry(self) -> str:
+        """The agent that gets new tasks: the one marked as entry, or the only one, or the first."""
+        self.check()
+        return next((agent.name for agent in self.agents.values() if agent.entry), next(iter(self.agents)))
+
+    def candidate(self, agent: str) -> Candidate:
+        """An agent as a candidate of an offer, with the authority that its tools give it.
+
+        Raises:
+            Refused: ``unknown_agent``.
+        """
+        if agent not in self.agents:
+            raise Refused("unknown_agent", f"{agent!r}; the team has {', '.join(self.agents) or 'none'}.")
+        return Candidate(agent=agent, authority=self.agents[agent].tools)
+
+    # --- using it -----------------------------------------------------------------------------------------------
+
+    @property
+    def ledger(self) -> Ledger:
+        """The team's ledger, opened when it is first needed."""
+        if self._ledger is None:
+            self._ledger = open_ledger(self._source) if isinstance(self._source, str) else self._source
+        return self._ledger
+
+    def use_ledger(self, ledger: str | Ledger) -> None:
+        """Keep the truth elsewhere; before anything was opened.
+
+        Raises:
+            Refused: ``misuse`` once a ledger is open.
+        """
+        if self._ledger is not None:
+            raise Refused("misuse", "The team's ledger is open already.")
+        self._source = ledger
+
+    async def close(self) -> None:
+        """Close a ledger that the team has opened; one that was handed in stays open."""
+        if self._ledger is not None and isinstance(self._source, str):
+            ledger, self._ledger = self._ledger, None
+            await ledger.close()
+
+    async def submit(
+        self,
+        data: Any = None,
+        *,
+        goal: str,
+        conversation: str = "",
+        to: str = "",
+        constraints: Iterable[str] = (),
+        message: Any = None,
+        task_id: str = "",
+        settings: Settings | None = None,
+    ) -> TaskHandle:
+        """Make a task and offer it to the entry agent (or ``to``). Durable when it returns.
+
+        Args:
+            task_id: your own id; submitting it again finds the task that exists. A fresh one by default.
+
+        Raises:
+            Refused: ``conversation_open``, ``payload_too_large``, ``raw_transcript``, ``unknown_agent``, …
+            Unavailable: nothing was written.
+        """
+        own_id = bool(task_id)
+        task_id = task_id or new_id("t")
+        payload = first_payload(task_id, goal, data, constraints)
+        command = cmd.Submit(
+            command_id=new_id("c"),
+            root_id=task_id,
+            task_id=task_id,
+            candidates=(self.candidate(to or self.entry),),
+            payload=encode_payload(payload),
+            settings=settings or self.settings,
+            limits=self.limits,
+            conversation=conversation,
+            message=None if message is None else to_body(message),
+        )
+        try:
+            await execute_patiently(self.ledger, command, seconds=SUBMIT_SECONDS)
+        except Refused as error:
+            if error.code != "task_exists" or not own_id:
+                raise
+        return TaskHandle(self.ledger, task_id)
+
+    async def send(self, conversation: str, message: Any, *, goal: str = "", sender: str = "") -> TaskHandle:
+        """Give a conversation its next message: to the owner that the ledger names, through restarts.
+
+        After its task has ended, the message opens a new one with the agent that owned the last.
+        """
+        while True:
+            task_id = await self.ledger.conversation(conversation)
+            last = await self.ledger.task(task_id) if task_id else None
+            try:
+                if last is None or last.phase.ended:
+                    known = last.owner if last is not None and last.owner in self.agents else ""
+                    return await self.submit(
+                        None,
+                        goal=goal or f"Answer {conversation}",
+                        conversation=conversation,
+                        to=known,
+                        message=message,
+                    )
+                handle = TaskHandle(self.ledger, task_id)
+                await handle.send(message, sender=sender)
+                return handle
+            except Refused as error:
+                if error.code not in ("task_ended", "conversation_open"):
+                    raise
+
+    def task(self, task_id: str) -> TaskHandle:
+        """A handle of a task by its id."""
+        return TaskHandle(self.ledger, task_id)
+
+    @asynccontextmanager
+    async def worker(
+        self, *, name: str = "", agents: Iterable[str] = (), concurrency: int = 16, drain: float = 30
+    ) -> AsyncIterator[Worker]:
+        """Run a worker of this team for as long as the block lasts; then drain it, ``drain`` seconds at most."""
+        self.check()
+        chosen = tuple(agents) or tuple(self.agents)
+        for agent in chosen:
+            self.candidate(agent)
+        async with self._surroundings():
+            worker = Worker(self, name=name or f"{self.name}-worker", agents=chosen, concurrency=concurrency)
+            await worker.start()
+            try:
+                yield worker
+            finally:
+                await worker.stop(drain=drain)
+        await self.close()
+
+    @asynccontextmanager
+    async def _surroundings(self) -> AsyncIterator[None]:
+        if self._lifespan is None:
+            yield
+            return
+        async with self._lifespan():
+            yield
+
+    def _add(self, agent: Agent) -> None:
+        if not inspect.iscoroutinefunction(agent.handler):
+            raise Refused("invalid_team", f"The handler of {agent.name} is not a coroutine function.")
+        if agent.name in self.agents:
+            raise Refused("invalid_team", f"Two agents are called {agent.name}.")
+        for target, because in agent.may_transfer.items():
+            if not because:
+                detail = f"The transfer {agent.name} → {target} needs a because; else delegate."
+                raise Refused("invalid_team", detail)
+        self.agents[agent.name] = agent
+
+
+def _accepted(handler: Handler) -> Any:
+    """The type in ``own: Tenure[T]``; anything when the annotation cannot be read."""
+    try:
+        hints = get_type_hints(handler)
+    except (NameError, TypeError):
+        return None
+    for hint in hints.values():
+        if getattr(hint, "__origin__", None) is Tenure:
+            return get_args(hint)[0]
+    return None

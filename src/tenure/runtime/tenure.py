@@ -1,0 +1,193 @@
+"""The handle that a handler holds: everything started under it belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from tenure.errors import Refused
+from tenure.protocol import commands as cmd
+from tenure.protocol.payload import Payload
+from tenure.protocol.settings import Policy
+from tenure.protocol.state import Task
+from tenure.runtime.content import to_body
+from tenure.runtime.delegation import Delegations, Result
+from tenure.runtime.effects import Effects, intent_of
+from tenure.runtime.hold import Hold
+from tenure.runtime.inbox import Inbox, Message, Route
+from tenure.runtime.outcomes import Outcome
+from tenure.runtime.payloads import InFlight
+from tenure.runtime.provider import Provider
+from tenure.runtime.works import Work, Works, policy_of
+
+if TYPE_CHECKING:
+    from tenure.runtime.team import Team
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+TOOL_REFUSALS = 3
+"""How often a tenure may ask for a tool that it does not have before it is given back."""
+
+
+class Tenure(Generic[T]):
+    """One agent's period of owning one task.
+
+    Attributes:
+        input: what the sender handed over, as the type that the agent accepts.
+        payload: the sender's whole part. in_flight: what the books say is open.
+        state: the state document as last saved; after a crash the only thing to rely on.
+        task_id, agent, epoch: which tenure this is.
+    """
+
+    def __init__(
+        self, hold: Hold, team: Team, task: Task, *, given: T, payload: Payload, in_flight: InFlight, state: Any
+    ) -> None:
+        """Made by the worker at the grant."""
+        self.input = given
+        self.payload = payload
+        self.in_flight = in_flight
+        self.state = state
+        self.task_id = hold.task_id
+        self.agent = hold.agent
+        self.epoch = hold.epoch
+        self.hold = hold
+        self.works = Works(hold)
+        self.effects = Effects(hold)
+        self.inbox = Inbox(hold, task)
+        self.delegations = Delegations(hold, team)
+        self._refused_tools = 0
+
+    @property
+    def goal(self) -> str:
+        """The goal of the task, the same in every hop."""
+        return self.payload.goal
+
+    def spawn(
+        self,
+        work: Coroutine[Any, Any, R] | Callable[[], Coroutine[Any, Any, R]],
+        *,
+        policy: str | Policy = "local",
+        name: str = "",
+    ) -> Work[R]:
+        """Run a coroutine as owned work. It ends with the tenure, or is declared residual.
+
+        Work that is started behind the handle's back (``asyncio.create_task``, a thread of your own) is seen only
+        where the job can see it; see the documentation of limits.
+
+        Raises:
+            Refused: ``retiring``, ``misuse``, ``deadline_below_grace``. Fenced: the tenure is not valid any more.
+        """
+        return self.works.spawn(work, policy, name)
+
+    def thread(self, function: Callable[..., R], *args: Any, policy: str | Policy = "local", name: str = "") -> Work[R]:
+        """Run a function in a thread of its own. A parameter named ``stop`` gets an event that asks it to end."""
+        return self.works.thread(function, args, policy, name)
+
+    def process(self, *argv: str, policy: str | Policy = "external", name: str = "", **options: Any) -> Work[Any]:
+        """Run a command in its own process group; the whole group is signalled, survivors are reported."""
+        return self.works.process(argv, policy, name, **options)
+
+    def route(self, name: str = "input") -> Route:
+        """Subscribe to live input: ``async with own.route() as route: async for message in route``."""
+        return self.inbox.route(name)
+
+    async def receive(self, timeout: float | None = None) -> Message | None:
+        """The next message, in order; ``None`` after ``timeout`` seconds without one. Consumed by the next commit."""
+        return await self.inbox.receive(timeout)
+
+    async def effect(
+        self,
+        provider: Provider,
+        request: Any,
+        *,
+        key: str | None = None,
+        tool: str = "",
+        policy: str | Policy = "external",
+        compare: tuple[str, ...] | None = None,
+        another: str = "",
+        timeout: float | None = 30,
+        patience: float = 10,
+    ) -> Outcome:
+        """Do something outside, once. The intent is committed before the provider is called.
+
+        Args:
+            provider: the adapter of the outside system.
+            request: what is asked for; anything with a JSON form.
+            key: the business intent, for example an order id. Mandatory for external and critical effects.
+            tool: name of the capability that this uses; the provider's name by default.
+            policy: how an unsettled effect is treated at a handoff.
+            compare: fields of the request that a repeat with the same key must share; all of them by default.
+            another: set it to do a second one on purpose under the same key.
+            timeout: seconds for one call; its passing proves nothing, and leaves the effect in doubt.
+            patience: seconds to look for evidence before :class:`InDoubt` is the answer.
+
+        Raises:
+            Refused: misuse, ``intent_conflict`` (same key, other request), ``tool_not_allowed``.
+            Fenced: the tenure is not valid any more; what the provider answered was kept as evidence.
+        """
+        intent = intent_of(
+            provider,
+            request,
+            key=key,
+            tool=tool or provider.name,
+            policy=policy_of(policy),
+            compare=compare,
+            another=another,
+            timeout=timeout,
+            patience=patience,
+        )
+        try:
+            return await self.effects.perform(intent)
+        except Refused as error:
+            self._refused_tools += error.code == "tool_not_allowed"
+            raise
+
+    @property
+    def out_of_bounds(self) -> bool:
+        """Whether it has asked too often for tools that it does not have."""
+        return self._refused_tools >= TOOL_REFUSALS
+
+    async def delegate(
+        self,
+        agent: str,
+        data: Any = None,
+        *,
+        goal: str = "",
+        summary: str = "",
+        constraints: tuple[str, ...] = (),
+        key: str = "",
+    ) -> Result:
+        """Open a child task and wait for its result. The caller keeps its task.
+
+        Args:
+            key: names the child; the same key in the same task finds the same child after a crash. By default the
+                agent and how many delegations came before.
+
+        Raises:
+            Refused: ``delegation_limit_exceeded``, ``tree_stopped``, ``route_forbidden``, ``retiring``.
+        """
+        self.hold.check_open()
+        return await self.delegations.delegate(
+            agent,
+            data,
+            goal=goal or self.goal,
+            constraints=(*self.payload.constraints, *constraints),
+            key=key,
+            summary=summary,
+        )
+
+    async def save(self, state: Any = None) -> None:
+        """Commit a turn: the state document, the input received so far, the results collected.
+
+        This is a step that the ledger can see: it also answers the question for progress.
+        """
+        self.hold.check_open()
+        collected = self.delegations.take_collected()
+        document = None if state is None else to_body(state)
+        if not (collected or document or self.inbox.shown > self.inbox.consumed):
+            document = to_body(self.state)
+        await self.hold.say(cmd.Advance, consumed=self.inbox.shown, collected=collected, document=document)
+        self.inbox.consumed = self.inbox.shown
+        if state is not None:
+            self.state = state

@@ -1,0 +1,157 @@
+"""A worker: picks offers up, runs handlers under the tenures that it is granted, and retires them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tenure.errors import Refused, TenureError, Unavailable
+from tenure.ledger import Instance, OpenOffer
+from tenure.runtime.background import background
+from tenure.runtime.housekeeper import Housekeeper
+from tenure.runtime.ids import jitter, new_id
+from tenure.runtime.jobs import this_host, watch_tasks
+from tenure.runtime.recovery import Recovery, recover
+from tenure.runtime.serving import Serving
+
+if TYPE_CHECKING:
+    from tenure.runtime.team import Team
+
+POLL = 1.0
+RECOVER_EVERY = 5.0
+
+
+class Worker:
+    """One process's part in a team. Made by :meth:`Team.worker`.
+
+    Attributes:
+        name: may be used again after its process has ended. instance: never is.
+        recovery: the newest sweep for dead instances of this host.
+    """
+
+    def __init__(self, team: Team, *, name: str, agents: tuple[str, ...], concurrency: int) -> None:
+        """Not started yet."""
+        self.team = team
+        self.name = name
+        self.instance = new_id(name)
+        self.agents = agents
+        self.concurrency = concurrency
+        self.recovery = Recovery(failed={})
+        self._ledger = team.ledger
+        self._house = Housekeeper(self._ledger, self.instance, lease_ms=team.settings.lease_ms)
+        self._serving: dict[str, asyncio.Task[None]] = {}
+        self._loops: list[asyncio.Task[None]] = []
+        self._draining = asyncio.Event()
+        self._freed = asyncio.Event()
+
+    async def start(self) -> None:
+        """Register, recover what dead instances of this host left, and begin to pick offers up.
+
+        Raises:
+            Refused: ``worker_name_taken``.
+        """
+        watch_tasks(asyncio.get_running_loop())
+        here = this_host()
+        await asyncio.to_thread(
+            self._ledger.register,
+            Instance(
+                instance_id=self.instance,
+                name=self.name,
+                host=here.host,
+                boot=here.boot,
+                pid=here.pid,
+                started=here.started,
+                lease_ms=self.team.settings.lease_ms,
+            ),
+        )
+        self._house.start()
+        self._loops = [
+            background(self._recover_forever(), name="tenure-recovery"),
+            background(self._pick_up_forever(), name="tenure-pick-up"),
+        ]
+
+    async def stop(self, *, drain: float) -> None:
+        """Pick nothing up any more, let running tenures end for ``drain`` seconds, then let go.
+
+        What still runs then keeps its lease until it ends by itself or lapses: nothing is claimed about it.
+        """
+        self._draining.set()
+        running = list(self._serving.values())
+        if running:
+            await asyncio.wait(running, timeout=drain)
+        for task in (*self._loops, *self._serving.values()):
+            task.cancel()
+        await asyncio.gather(*self._loops, *self._serving.values(), return_exceptions=True)
+        await self._house.stop()
+        try:
+            await asyncio.to_thread(self._ledger.retire_instance, self.instance)
+        except Unavailable:
+            return  # its name is free again when its lease has passed
+
+    @property
+    def busy(self) -> int:
+        """Number of offers and tenures it is at."""
+        return len(self._serving)
+
+    async def drained(self) -> None:
+        """Wait until nothing is running here."""
+        while self._serving:
+            await asyncio.wait(list(self._serving.values()))
+
+    async def _pick_up_forever(self) -> None:
+        position = 0
+        while not self._draining.is_set():
+            free = self.concurrency - len(self._serving)
+            self._freed.clear()
+            try:
+                newest = await self._ledger.wait(0, 0)
+                taken = await self._take(free) if free > 0 else 0
+                if not taken:
+                    await self._idle(max(position, newest))
+                position = newest
+            except TenureError:
+                await asyncio.sleep(jitter(POLL))
+
+    async def _idle(self, position: int) -> None:
+        """Sleep until the feed moves, a place becomes free, or the poll is due."""
+        moved = asyncio.ensure_future(self._ledger.wait(position, POLL))
+        freed = asyncio.ensure_future(self._freed.wait())
+        try:
+            await asyncio.wait({moved, freed}, return_when=asyncio.FIRST_COMPLETED, timeout=POLL)
+        finally:
+            for waiting in (moved, freed):
+                waiting.cancel()
+            await asyncio.gather(moved, freed, return_exceptions=True)
+
+    async def _take(self, free: int) -> int:
+        offers = await self._ledger.offers(self.agents, limit=free + len(self._serving))
+        taken = 0
+        for offer in offers:
+            if taken >= free:
+                break
+            if offer.task_id not in self._serving:
+                self._serve(offer)
+                taken += 1
+        return taken
+
+    def _serve(self, offer: OpenOffer) -> None:
+        serving = Serving(self.team, self._house, self.instance, offer)
+        task = background(serving.run(), name=f"serve:{offer.task_id}")
+        self._serving[offer.task_id] = task
+
+        def free(_: asyncio.Task[None]) -> None:
+            self._serving.pop(offer.task_id, None)
+            self._freed.set()
+
+        task.add_done_callback(free)
+
+    async def _recover_forever(self) -> None:
+        """At the start and from time to time: what could not be recovered is tried again until nothing is left."""
+        while not self._draining.is_set():
+            try:
+                self.recovery = await recover(self._ledger, by=self.instance)
+            except (Unavailable, Refused):
+                await asyncio.sleep(jitter(POLL))
+                continue
+            pause = POLL if self.recovery.failed else RECOVER_EVERY
+            await asyncio.sleep(jitter(pause))

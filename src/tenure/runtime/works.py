@@ -1,0 +1,218 @@
+"""The works of a tenure: booked before they start, reported when they are seen to end, retired together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+from tenure.errors import Refused, TenureError
+from tenure.protocol import commands as cmd
+from tenure.protocol.body import Body
+from tenure.protocol.settings import POLICIES, Policy
+from tenure.protocol.vocabulary import WorkEnd
+from tenure.runtime.background import background
+from tenure.runtime.content import to_body
+from tenure.runtime.hold import Hold
+from tenure.runtime.ids import new_id
+from tenure.runtime.jobs import CoroutineJob, Job, Outcome, ProcessJob, Retired, ThreadJob, retire
+
+T = TypeVar("T")
+
+
+def policy_of(policy: str | Policy) -> Policy:
+    """A policy by its name, or itself.
+
+    Raises:
+        Refused: ``misuse`` for a name that no class has.
+    """
+    if isinstance(policy, Policy):
+        return policy
+    if policy not in POLICIES:
+        raise Refused("misuse", f"{policy!r} is not a policy; use {', '.join(POLICIES)} or a Policy of your own.")
+    return POLICIES[policy]
+
+
+class Work(Generic[T]):
+    """A handle of one owned work. Await it for its result; awaiting never owns or cancels it."""
+
+    def __init__(self, job: Job, started: asyncio.Task[None]) -> None:
+        """Wrap a job that is being booked and started."""
+        self._job = job
+        self._started = started
+
+    @property
+    def work_id(self) -> str:
+        """Its id on the books."""
+        return self._job.work_id
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it was seen to end; ``None`` until then."""
+        return self._job.outcome
+
+    def cancel(self) -> bool:
+        """Ask it to end; returns whether the request is known to have arrived."""
+        return self._job.request_cancel()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Wait for its end and give what it returned, or raise what it raised."""
+        return self._result().__await__()
+
+    async def _result(self) -> T:
+        await asyncio.shield(self._started)
+        outcome = await self._job.wait()
+        if outcome is None:
+            raise Refused("misuse", f"{self._job.name} was not seen to end.")
+        if outcome.error is not None:
+            raise outcome.error
+        value: T = outcome.value
+        return value
+
+
+class Works:
+    """Everything that one tenure has started and that has not been seen to end."""
+
+    def __init__(self, hold: Hold) -> None:
+        """Start with none."""
+        self._hold = hold
+        self._jobs: dict[str, Job] = {}
+        self._starts: set[asyncio.Task[None]] = set()
+        self._reports: set[asyncio.Task[None]] = set()
+        self._booked: set[str] = set()
+        self._reported: set[str] = set()
+        self._retiring = False
+
+    def spawn(
+        self, work: Coroutine[Any, Any, T] | Callable[[], Coroutine[Any, Any, T]], policy: str | Policy, name: str
+    ) -> Work[T]:
+        """Own a coroutine."""
+        try:
+            chosen = self._admit(policy)
+        except TenureError:
+            if asyncio.iscoroutine(work):
+                work.close()  # it will never be awaited, and says so otherwise
+            raise
+        name = name or getattr(work, "__qualname__", "coroutine")
+        return self._start(CoroutineJob(work, work_id=new_id("w"), name=name, policy=chosen))
+
+    def thread(self, function: Callable[..., T], args: tuple[Any, ...], policy: str | Policy, name: str) -> Work[T]:
+        """Own a thread."""
+        chosen = self._admit(policy)
+        return self._start(
+            ThreadJob(function, args, work_id=new_id("w"), name=name or function.__name__, policy=chosen)
+        )
+
+    def process(self, argv: tuple[str, ...], policy: str | Policy, name: str, **options: Any) -> Work[Any]:
+        """Own a command in a process group of its own."""
+        chosen = self._admit(policy)
+        return self._start(ProcessJob(argv, work_id=new_id("w"), name=name or argv[0], policy=chosen, **options))
+
+    @property
+    def running(self) -> bool:
+        """Whether anything was not seen to end, helpers included."""
+        return bool(self._starts) or bool(self._jobs)
+
+    async def retire(self, besides: tuple[Job, ...] = ()) -> tuple[Retired, tuple[str, ...]]:
+        """Ask everything to end and observe what does, within the policies' graces. Returns delivered requests too."""
+        self._retiring = True
+        if self._starts:
+            await asyncio.wait(self._starts)
+        delivered: list[str] = []
+
+        async def note(job: Job, arrived: bool) -> None:  # noqa: FBT001 - the callback's shape
+            if arrived and job.work_id in self._booked:
+                delivered.append(job.work_id)
+
+        retired = await retire([*self._jobs.values(), *besides], on_cancel=note)
+        return retired, tuple(delivered)
+
+    def ended(self, retired: Retired) -> tuple[cmd.Ended, ...]:
+        """The booked works that were seen to end, for the release."""
+        found = []
+        for work_id, outcome in retired.ended.items():
+            if work_id in self._booked and work_id not in self._reported:
+                self._reported.add(work_id)
+                found.append(cmd.Ended(work_id=work_id, how=outcome.how, result=result_body(outcome)))
+        return tuple(found)
+
+    def unseen_helpers(self, retired: Retired) -> int:
+        """How many helpers were not seen to end."""
+        return sum(1 for job in retired.unseen if job.work_id not in self._booked)
+
+    def keep_watching(self) -> None:
+        """After the tenure: report what ends later, one by one."""
+        self._retiring = False
+        for job in list(self._jobs.values()):
+            if job.outcome is not None:
+                self._on_end(job)
+
+    async def reported(self, timeout: float) -> None:
+        """Wait until running reports are in the ledger, ``timeout`` seconds at most."""
+        if self._reports:
+            await asyncio.wait(self._reports, timeout=timeout)
+
+    def _admit(self, policy: str | Policy) -> Policy:
+        self._hold.check_open()
+        chosen = policy_of(policy)
+        self._hold.settings.check_policy(chosen)
+        return chosen
+
+    def _start(self, job: Job) -> Work[Any]:
+        task = background(self._book_and_start(job), name=f"start:{job.name}")
+        self._starts.add(task)
+        task.add_done_callback(self._starts.discard)
+        return Work(job, task)
+
+    async def _book_and_start(self, job: Job) -> None:
+        """The books first: what runs without being on them could be forgotten."""
+        if job.policy.booked:
+            try:
+                await self._hold.say(
+                    cmd.StartWork, work_id=job.work_id, kind=job.kind, name=job.name, policy=job.policy
+                )
+            except TenureError:
+                job.discard()
+                raise
+            self._booked.add(job.work_id)
+        self._jobs[job.work_id] = job
+        job.on_end(self._on_end)
+        await job.start()
+        if job.policy.booked and job.locator is not None and job.locator.group:
+            await self._hold.say(cmd.LocateWork, work_id=job.work_id, locator=job.locator)
+
+    def _on_end(self, job: Job) -> None:
+        if self._retiring:
+            return  # the release states it
+        self._jobs.pop(job.work_id, None)
+        if job.work_id not in self._booked or job.work_id in self._reported:
+            return
+        self._reported.add(job.work_id)
+        task = background(self._report(job), name=f"report:{job.name}")
+        self._reports.add(task)
+        task.add_done_callback(self._reports.discard)
+
+    async def _report(self, job: Job) -> None:
+        outcome = job.outcome
+        if outcome is None:
+            return
+        await report_end(self._hold, job.work_id, outcome.how, result_body(outcome))
+
+
+async def report_end(hold: Hold, work_id: str, how: WorkEnd, result: Body | None = None) -> None:
+    """Tell the ledger that a work was seen to end; one that is off the books already needs no telling."""
+    try:
+        await hold.report(cmd.EndWork, work_id=work_id, instance=hold.instance, how=how, result=result)
+    except Refused as error:
+        if error.code != "unknown_work":
+            raise
+
+
+def result_body(outcome: Outcome) -> Body | None:
+    """What a work brought, for whoever owns the task next; ``None`` when it has no JSON form."""
+    if outcome.error is not None:
+        return to_body({"error": f"{type(outcome.error).__name__}: {outcome.error}"})
+    try:
+        return None if outcome.value is None else to_body(outcome.value)
+    except Refused:
+        return None
