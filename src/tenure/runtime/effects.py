@@ -73,7 +73,7 @@ def intent_of(
     return Intent(
         provider=provider,
         tool=tool,
-        digest=text_digest("\x1f".join((provider.name, tool, key, another))),
+        digest=text_digest(f"{provider.name}\x1f{tool}\x1f{key}\x1f{another}"),
         compared=text_digest(canonical(parts).decode()),
         request=plain,
         policy=policy,
@@ -229,7 +229,7 @@ class Effects:
     def _speaker(self) -> dict[str, Any]:
         return {"instance": self._hold.instance, "epoch": self._hold.epoch}
 
-    async def _record_answer(self, effect: Effect, answer: pv.Answer, seen_by: EvidenceKind) -> Effect:
+    async def _record_answer(self, effect: Effect, answer: object, seen_by: EvidenceKind) -> Effect:
         """Translate a provider's answer into evidence."""
         match answer:
             case pv.Confirmed(value, reference):
@@ -248,11 +248,12 @@ class Effects:
                 return await self._not_found(effect)
             case pv.Inconclusive(reason):
                 return await self._record(effect, E.IN_DOUBT, EvidenceKind.NONE, body={"inconclusive": reason})
-        body = {"error": f"The provider answered {type(answer).__name__}, which is not an answer."}
-        return await self._record(effect, E.IN_DOUBT, EvidenceKind.NONE, body=body)
+            case _:
+                words = f"The provider answered {type(answer).__name__}, which is not an answer."
+                return await self._record(effect, E.IN_DOUBT, EvidenceKind.NONE, body={"error": words})
 
     async def _not_found(self, effect: Effect) -> Effect:
-        """ "Not found" means absent only with the ledger's proof; otherwise the doubt stays."""
+        """Take what was not found for absent only with the ledger's proof; otherwise the doubt stays."""
         try:
             return await self._record(effect, E.ABSENT, EvidenceKind.NOT_FOUND_AFTER_DEATH, not_found=True)
         except RefusedError as error:

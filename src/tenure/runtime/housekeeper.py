@@ -43,8 +43,7 @@ class Housekeeper:
     async def stop(self) -> None:
         """Stop and wait for the last beat to be answered."""
         self._stop.set()
-        while self._thread.is_alive():
-            await asyncio.sleep(SHORTEST_PAUSE)
+        await asyncio.to_thread(self._thread.join)
 
     def add(self, hold: Hold) -> None:
         """Beat for a tenure from now on."""
@@ -98,7 +97,7 @@ class Housekeeper:
         self.remove(hold)
 
     def _sweep(self) -> None:
-        """Apply overdue deadlines. That another worker was faster is no error, nor is a store that fails for a while."""
+        """Apply overdue deadlines. Neither a faster worker nor a store that fails for a while is an error here."""
         try:
             overdue = self._ledger.overdue_blocking(limit=SWEEP)
         except TenureError:

@@ -95,7 +95,7 @@ class Inbox:
 
 
 class Route:
-    """``async with own.route() as route: async for message in route: ...``"""
+    """A subscription: ``async with own.route() as route: async for message in route``."""
 
     def __init__(self, hold: Hold, inbox: Inbox, name: str) -> None:
         """Not open yet."""

@@ -92,6 +92,7 @@ class Provider:
         Args:
             request: plain data. key: the idempotency key; it is never shown to a model.
         """
+        del request, key
         raise Refused("misuse", f"Provider {self.name} does not implement apply.")
 
 

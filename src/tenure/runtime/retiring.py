@@ -9,7 +9,7 @@ from tenure.protocol import commands as cmd
 from tenure.protocol import decisions as dec
 from tenure.protocol.vocabulary import Reason, WaitOn
 from tenure.runtime.content import to_body
-from tenure.runtime.decisions import Complete, Decision, Escalate, GiveBack, Transfer, Wait
+from tenure.runtime.decisions import Complete, Escalate, GiveBack, Transfer, Wait
 from tenure.runtime.ids import new_id
 from tenure.runtime.jobs import Job
 from tenure.runtime.payloads import encode_payload, next_payload
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tenure.runtime.team import Team
 
 
-async def retire_by_decision(team: Team, own: Tenure[Any], decided: dec.Decision, handler: Job) -> cmd.Receipt:
+async def retire_by_decision(own: Tenure[Any], decided: dec.Decision, handler: Job) -> cmd.Receipt:
     """Stop intake, state the decision, cancel, close routes, wait within the graces, observe, declare, switch.
 
     With nothing left to retire, all of it is one commit.
@@ -65,7 +65,7 @@ async def retire_lost(own: Tenure[Any], handler: Job) -> None:
         await report_end(hold, f"handler:{hold.epoch}", outcome.how)
 
 
-async def to_protocol(team: Team, own: Tenure[Any], decision: Decision) -> dec.Decision:
+async def to_protocol(team: Team, own: Tenure[Any], decision: object) -> dec.Decision:
     """A handler's decision as the ledger takes it, checked against the team's edges.
 
     Raises:
@@ -82,8 +82,9 @@ async def to_protocol(team: Team, own: Tenure[Any], decision: Decision) -> dec.D
             return _escalate(decision)
         case Wait():
             return _wait(decision)
-    kinds = "Transfer, Complete, GiveBack, Escalate or Wait"
-    raise Refused("misuse", f"Handler {own.agent} returned {type(decision).__name__}; return {kinds}.")
+        case _:
+            kinds = "Transfer, Complete, GiveBack, Escalate or Wait"
+            raise Refused("misuse", f"Handler {own.agent} returned {type(decision).__name__}; return {kinds}.")
 
 
 async def failure(own: Tenure[Any], error: BaseException) -> dec.Decision:

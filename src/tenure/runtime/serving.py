@@ -189,7 +189,9 @@ class Serving:
 
     async def _first_of(self, decided: asyncio.Future[Decision], hold: Hold) -> None:
         """Wait for the decision, the loss of the tenure, or a requested cancellation."""
-        waiting = [asyncio.ensure_future(event.wait()) for event in (hold.lost, hold.cancel_requested)]
+        waiting: list[asyncio.Future[Any]] = [
+            asyncio.ensure_future(event.wait()) for event in (hold.lost, hold.cancel_requested)
+        ]
         try:
             await asyncio.wait({decided, *waiting}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -204,11 +206,11 @@ class Serving:
             await own.hold.lost.wait()
             raise own.hold.error or Fenced("stale_epoch", own.task_id)
         try:
-            receipt = await retire_by_decision(self._team, own, decision, job)
+            receipt = await retire_by_decision(own, decision, job)
         except Refused as error:
             own.hold.check()
             _LOG.warning("The decision of %s on %s was refused: %s", own.agent, own.task_id, error)
-            receipt = await retire_by_decision(self._team, own, await failure(own, error), job)
+            receipt = await retire_by_decision(own, await failure(own, error), job)
         if receipt.status == "gate":
             await self._wait_for_gate(own)
 

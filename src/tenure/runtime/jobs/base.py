@@ -10,7 +10,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
-from typing import Any, ClassVar
+from typing import Any
 
 from msgspec import Struct
 
@@ -65,7 +65,7 @@ class Job(ABC):
 
     kind: WorkKind
 
-    insist_limit: ClassVar[int] = 1
+    insist_limit = 1
     """How often :meth:`insist` does anything."""
 
     def __init__(self, *, work_id: str, name: str, policy: Policy) -> None:
@@ -140,7 +140,7 @@ class Job(ABC):
         self._insisted += 1
         self._deliver_again()
 
-    async def wait(self, timeout: float | None = None) -> Outcome | None:  # noqa: ASYNC109 - no error when it is over
+    async def wait(self, timeout: float | None = None) -> Outcome | None:
         """Wait until it is seen to end; cancelling the wait does nothing to the job.
 
         Args:

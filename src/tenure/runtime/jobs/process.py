@@ -12,7 +12,6 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from tenure.protocol.settings import Policy
 from tenure.protocol.state import Locator
@@ -46,7 +45,7 @@ class ProcessJob(Job):
     """
 
     kind = WorkKind.PROCESS
-    insist_limit: ClassVar[int] = 3
+    insist_limit = 2
 
     def __init__(
         self,

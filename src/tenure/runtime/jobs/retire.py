@@ -28,7 +28,8 @@ class Retired(Struct, frozen=True):
 async def retire(jobs: Sequence[Job], *, on_cancel: Callable[[Job, bool], Awaitable[None] | None]) -> Retired:
     """Ask every job to end and observe which did.
 
-    Two attempts at most per job: the request, and at half of its grace :meth:`Job.insist`. Time: the longest grace,
+    Three attempts at most per job: the request, and :meth:`Job.insist` at half and at three quarters of its grace
+    (the last one only for a process whose members multiplied while they were killed). Time: the longest grace,
     plus what ``on_cancel`` takes beyond it, plus the time in which somebody blocks the loop, when nothing can be
     observed and nothing is claimed.
 
@@ -55,10 +56,12 @@ async def retire(jobs: Sequence[Job], *, on_cancel: Callable[[Job, bool], Awaita
 
 
 async def _observe(job: Job) -> None:
-    half = job.policy.grace_ms / 2_000
-    if await job.wait(half) is None:
+    quarter = job.policy.grace_ms / 4_000
+    for patience in (2 * quarter, quarter):
+        if await job.wait(patience) is not None:
+            return
         job.insist()
-        await job.wait(half)
+    await job.wait(quarter)
 
 
 async def _tell(jobs: Sequence[Job], on_cancel: Callable[[Job, bool], Awaitable[None] | None]) -> None:
