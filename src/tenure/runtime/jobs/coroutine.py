@@ -73,8 +73,10 @@ class _Observed(Coroutine[Any, Any, Any]):
     def __init__(self, inner: Coroutine[Any, Any, Any], thrown: Callable[[], None]) -> None:
         self._inner = inner
         self._thrown = thrown
-        self.__name__ = getattr(inner, "__name__", "coroutine")
-        self.__qualname__ = getattr(inner, "__qualname__", "coroutine")
+
+    def __getattr__(self, name: str) -> Any:
+        """Show the state, frame and name of the coroutine: libraries and debuggers look at those."""
+        return getattr(self._inner, name)
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return self._inner.__await__()

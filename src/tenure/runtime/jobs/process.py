@@ -41,7 +41,8 @@ class ProcessJob(Job):
 
     Output is read all the time, so that no pipe fills up and stops the command; the last ``keep`` bytes of each stream
     stay in :attr:`output`. Where a descendant cannot be found (a daemon on macOS), an output that it holds open still
-    tells that something is alive.
+    tells that something is alive. An exit status that somebody else in this process collected (a handler of SIGCHLD)
+    reads as exit code 255, which is what asyncio makes of it.
     """
 
     kind = WorkKind.PROCESS
@@ -182,7 +183,7 @@ class ProcessJob(Job):
         signals, self._signals = self._signals, []
         try:
             self._alive, reached = await aside(partial(_look_and_signal, locator, self.work_id, signals))
-        except (OSError, RuntimeError):  # no thread, no file handle left, nothing told: nothing was seen, look again
+        except Exception:  # noqa: BLE001 - whatever prevented the look (no thread, no handle): nothing was seen, look again
             self._signals = signals + self._signals
             self._alive = self._alive or (UNKNOWN,)
             return
@@ -213,7 +214,7 @@ def _look_and_signal(
 
 def _signal_one(process: Row, number: int) -> None:
     """Signal one process, and none that got its pid since."""
-    if not LINUX:
+    if not hasattr(os, "pidfd_open"):
         os.kill(process.pid, number)
         return
     handle = os.pidfd_open(process.pid)
