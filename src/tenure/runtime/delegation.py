@@ -55,18 +55,15 @@ class Delegations:
         self._count = 0
         self.collected: list[str] = []
 
-    async def delegate(
-        self, agent: str, data: Any, *, goal: str, constraints: tuple[str, ...], key: str, summary: str
-    ) -> Result:
-        """Open a child, or find it by its key after a crash, and wait for its end."""
-        child = await self.open(agent, data, goal=goal, constraints=constraints, key=key, summary=summary)
-        return await self.join(child)
-
     async def open(
         self, agent: str, data: Any, *, goal: str, constraints: tuple[str, ...], key: str, summary: str
     ) -> str:
         """Open a child without waiting; the same key gives the same child. Returns its task id."""
         self._hold.check_open()
+        allowed = self._team.agents[self._hold.agent].may_delegate
+        if allowed is not None and agent not in allowed:
+            detail = f"{self._hold.agent} may not delegate to {agent}; it may to {', '.join(allowed) or 'nobody'}."
+            raise Refused("route_forbidden", detail)
         self._count += 1
         task_id = child_id(self._hold.root_id, self._hold.task_id, key or f"{agent}:{self._count}")
         candidate = self._team.candidate(agent)

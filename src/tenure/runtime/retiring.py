@@ -8,8 +8,10 @@ from tenure.errors import Fenced, Refused
 from tenure.protocol import commands as cmd
 from tenure.protocol import decisions as dec
 from tenure.protocol.vocabulary import Reason, WaitOn
+from tenure.runtime.background import background
 from tenure.runtime.content import to_body
 from tenure.runtime.decisions import Complete, Escalate, GiveBack, Transfer, Wait
+from tenure.runtime.hold import Hold
 from tenure.runtime.ids import new_id
 from tenure.runtime.jobs import Job
 from tenure.runtime.payloads import encode_payload, next_payload
@@ -60,9 +62,13 @@ async def retire_lost(own: Tenure[Any], handler: Job) -> None:
     await own.inbox.close_routes()
     await own.works.retire(() if handler.outcome is not None else (handler,))
     own.works.keep_watching()
-    outcome = await handler.wait()
-    if outcome is not None:
-        await report_end(hold, f"handler:{hold.epoch}", outcome.how)
+    # However long it takes: the handler is on the books as residual until it is seen to end.
+    handler.on_end(lambda job: background(_report_handler(hold, job), name=f"report:{job.name}"))
+
+
+async def _report_handler(hold: Hold, job: Job) -> None:
+    if job.outcome is not None:
+        await report_end(hold, job.work_id, job.outcome.how)
 
 
 async def to_protocol(team: Team, own: Tenure[Any], decision: object) -> dec.Decision:

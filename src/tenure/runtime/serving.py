@@ -78,12 +78,10 @@ class Serving:
         if task is None or task.tenure is None or task.tenure.instance != self._instance:
             return None
         if receipt.status == "gate":
-            asked_at = uptime_ms() - max(0, self._ledger_age(task))
+            # The lease began with the grant, not when it was noticed.
+            now = await asyncio.to_thread(self._ledger.now_blocking)
+            asked_at = uptime_ms() - max(0, now - task.tenure.since)
         return Hold(self._ledger, task, task.tenure, asked_at=asked_at), task, given, payload
-
-    def _ledger_age(self, task: Task) -> int:
-        """Milliseconds since the grant by the ledger's clock: the lease began then, not when we noticed."""
-        return self._ledger.now_blocking() - task.tenure.since if task.tenure is not None else 0
 
     async def _asked(self, given: Any, payload: Payload) -> bool:
         """Claim the offer while the agent's hook decides on it."""
@@ -169,7 +167,9 @@ class Serving:
         except Fenced:
             await retire_lost(own, job)
         finally:
-            decided.cancel()
+            # Looked at, so that a failure that came after the loss is not reported as forgotten.
+            if not decided.cancel() and not decided.cancelled():
+                decided.exception()
 
     async def _decide(self, own: Tenure[Any], decided: asyncio.Future[Decision]) -> None:
         """The handler's coroutine. Its answer is known when it returns, its end when it is seen with all it started."""

@@ -205,6 +205,7 @@ class Team:
         to: str = "",
         constraints: Iterable[str] = (),
         message: Any = None,
+        summary: str = "",
         task_id: str = "",
         settings: Settings | None = None,
     ) -> TaskHandle:
@@ -219,7 +220,7 @@ class Team:
         """
         own_id = bool(task_id)
         task_id = task_id or new_id("t")
-        payload = first_payload(task_id, goal, data, constraints)
+        payload = first_payload(task_id, goal, data, constraints, summary)
         command = cmd.Submit(
             command_id=new_id("c"),
             root_id=task_id,
@@ -262,6 +263,19 @@ class Team:
             except Refused as error:
                 if error.code not in ("task_ended", "conversation_open"):
                     raise
+
+    async def _reopen(self, conversation: str, message: Any, goal: str, owner: str) -> TaskHandle:
+        """A new task for a conversation: with its last owner, or with the entry and the reason for that."""
+        known = owner if owner in self.agents else ""
+        summary = f"{owner} owned the conversation and is not in this team." if owner and not known else ""
+        return await self.submit(
+            None,
+            goal=goal or f"Answer {conversation}",
+            conversation=conversation,
+            to=known,
+            message=message,
+            summary=summary,
+        )
 
     def task(self, task_id: str) -> TaskHandle:
         """A handle of a task by its id."""

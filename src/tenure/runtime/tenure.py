@@ -167,8 +167,24 @@ class Tenure(Generic[T]):
         Raises:
             Refused: ``delegation_limit_exceeded``, ``tree_stopped``, ``route_forbidden``, ``retiring``.
         """
-        self.hold.check_open()
-        return await self.delegations.delegate(
+        opened = await self.open(agent, data, goal=goal, summary=summary, constraints=constraints, key=key)
+        return await self.join(opened)
+
+    async def open(
+        self,
+        agent: str,
+        data: Any = None,
+        *,
+        goal: str = "",
+        summary: str = "",
+        constraints: tuple[str, ...] = (),
+        key: str = "",
+    ) -> str:
+        """Open a child task as :meth:`delegate` does, without waiting for it. Returns its task id.
+
+        For ``Wait("child", child=…)``, or for several children at once; :meth:`join` gives a result.
+        """
+        return await self.delegations.open(
             agent,
             data,
             goal=goal or self.goal,
@@ -176,6 +192,10 @@ class Tenure(Generic[T]):
             key=key,
             summary=summary,
         )
+
+    async def join(self, child_id: str) -> Result:
+        """Wait for the end of a child task that this task has opened."""
+        return await self.delegations.join(child_id)
 
     async def save(self, state: Any = None) -> None:
         """Commit a turn: the state document, the input received so far, the results collected.

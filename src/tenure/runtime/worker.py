@@ -39,7 +39,7 @@ class Worker:
         self.recovery = Recovery(failed={})
         self._ledger = team.ledger
         self._house = Housekeeper(self._ledger, self.instance, lease_ms=team.settings.lease_ms)
-        self._serving: dict[str, asyncio.Task[None]] = {}
+        self._serving: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._loops: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
         self._freed = asyncio.Event()
@@ -129,7 +129,7 @@ class Worker:
         for offer in offers:
             if taken >= free:
                 break
-            if offer.task_id not in self._serving:
+            if (offer.task_id, offer.epoch) not in self._serving:
                 self._serve(offer)
                 taken += 1
         return taken
@@ -137,10 +137,10 @@ class Worker:
     def _serve(self, offer: OpenOffer) -> None:
         serving = Serving(self.team, self._house, self.instance, offer)
         task = background(serving.run(), name=f"serve:{offer.task_id}")
-        self._serving[offer.task_id] = task
+        self._serving[offer.task_id, offer.epoch] = task
 
         def free(_: asyncio.Task[None]) -> None:
-            self._serving.pop(offer.task_id, None)
+            self._serving.pop((offer.task_id, offer.epoch), None)
             self._freed.set()
 
         task.add_done_callback(free)
