@@ -62,8 +62,12 @@ async def retire_lost(own: Tenure[Any], handler: Job) -> None:
     await own.inbox.close_routes()
     await own.works.retire(() if handler.outcome is not None else (handler,))
     own.works.keep_watching()
+
     # However long it takes: the handler is on the books as residual until it is seen to end.
-    handler.on_end(lambda job: background(_report_handler(hold, job), name=f"report:{job.name}"))
+    def report(job: Job) -> None:
+        background(_report_handler(hold, job), name=f"report:{job.name}")
+
+    handler.on_end(report)
 
 
 async def _report_handler(hold: Hold, job: Job) -> None:

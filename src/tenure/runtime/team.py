@@ -249,14 +249,7 @@ class Team:
             last = await self.ledger.task(task_id) if task_id else None
             try:
                 if last is None or last.phase.ended:
-                    known = last.owner if last is not None and last.owner in self.agents else ""
-                    return await self.submit(
-                        None,
-                        goal=goal or f"Answer {conversation}",
-                        conversation=conversation,
-                        to=known,
-                        message=message,
-                    )
+                    return await self._reopen(conversation, message, goal, last.owner if last is not None else "")
                 handle = TaskHandle(self.ledger, task_id)
                 await handle.send(message, sender=sender)
                 return handle
