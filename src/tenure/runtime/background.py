@@ -12,18 +12,21 @@ from tenure.runtime.jobs import outside
 
 T = TypeVar("T")
 
+_RUNNING: set[asyncio.Task[Any]] = set()
 _LOG = logging.getLogger("tenure.runtime")
 
 
 def background(work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-    """Run a coroutine as the runtime's task. The caller keeps a reference and looks at how it ends."""
+    """Run a coroutine as the runtime's task. Its errors are seen, also when nobody awaits it."""
     task = asyncio.get_running_loop().create_task(work, name=name, context=outside())
+    _RUNNING.add(task)  # the loop itself keeps no strong reference
     task.add_done_callback(_look)
     return task
 
 
 def _look(task: asyncio.Task[Any]) -> None:
     """See an error that nobody awaits. What the ledger refuses is expected there; anything else is a fault of ours."""
+    _RUNNING.discard(task)
     error = None if task.cancelled() else task.exception()
     if error is not None:
         level = logging.DEBUG if isinstance(error, TenureError) else logging.ERROR

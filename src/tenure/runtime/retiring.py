@@ -65,7 +65,7 @@ async def retire_lost(own: Tenure[Any], handler: Job) -> None:
 
     # However long it takes: the handler is on the books as residual until it is seen to end.
     def report(job: Job) -> None:
-        background(_report_handler(hold, job), name=f"report:{job.name}")
+        _ = background(_report_handler(hold, job), name=f"report:{job.name}")
 
     handler.on_end(report)
 
