@@ -16,6 +16,7 @@ from tenure.ledger.api import (
     Verification,
     root_of,
 )
+from tenure.ledger.clock import Clock, system_clock
 
 __all__ = [
     "Beat",
@@ -33,8 +34,11 @@ __all__ = [
 ]
 
 
-def open_ledger(url: str) -> Ledger:
+def open_ledger(url: str, *, clock: Clock | None = None) -> Ledger:
     """Open a ledger by its URL: ``memory://`` or ``sqlite:///path/to/file.db`` (four slashes: an absolute path).
+
+    Opening a file blocks for as long as that takes; afterwards nothing of a ledger blocks an event loop.
+    ``clock``, in milliseconds since the Unix epoch, takes the place of the database's: for simulated time.
 
     Raises:
         Refused: ``invalid`` for another scheme; what the backend finds wrong with its file.
@@ -44,9 +48,9 @@ def open_ledger(url: str) -> Ledger:
     if scheme == "memory" and separator:
         from tenure.ledger.memory import MemoryLedger
 
-        return MemoryLedger()
+        return MemoryLedger(clock or system_clock)
     if scheme == "sqlite" and rest.startswith("/"):
         from tenure.ledger.sqlite import SqliteLedger
 
-        return SqliteLedger(rest[1:])
+        return SqliteLedger(rest[1:], clock=clock)
     raise Refused("invalid", f"{url!r} is not a ledger URL; use memory:// or sqlite:///path/to/file.db.")

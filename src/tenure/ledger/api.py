@@ -124,8 +124,15 @@ class Instance(Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """A refused or fenced command, kept outside revision and chain."""
+    """A refused or fenced command, or an erasure, kept outside revision and chain.
 
+    Attributes:
+        position: place in the audit, from 1; ``refusals(after=...)`` goes on behind it.
+        command: the command's tag; ``heartbeat`` and ``erase`` for what is not a command.
+        family, code: the error's; of an erasure ``erased``, with ``instance`` the one who ordered it.
+    """
+
+    position: int
     at: int
     root_id: str
     task_id: str

@@ -1,0 +1,267 @@
+"""From what was loaded, a command and a time to everything that its commit writes. Pure, and the same for all backends.
+
+A backend only loads (:class:`View`) and writes (:class:`Plan`), so the same commands give the same records on each.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import msgspec
+from msgspec import Struct
+
+from tenure.ledger.chain import GENESIS, link
+from tenure.protocol import events as ev
+from tenure.protocol.body import Body
+from tenure.protocol.commands import Command, Receipt, Submit, bodies_of, encode_command
+from tenure.protocol.decide import Verdict, decide, next_deadline
+from tenure.protocol.events import encode_event
+from tenure.protocol.state import Books, Effect, Offer, Task, Tree
+from tenure.protocol.vocabulary import OfferState
+
+EventRow = tuple[int, str, str, int, int, bytes, bytes]
+"""position, root_id, task_id, seq, epoch, digest, the event as JSON."""
+InputRow = tuple[str, str, int, int, str, str, str]
+"""root_id, task_id, n, at, sender, question_id, digest of the body."""
+OfferRow = tuple[str, str, str, int, int, str, str, int, int]
+"""root_id, task_id, agent, position, epoch, kind, payload, issued_at, deadline."""
+HoldingRow = tuple[str, str, str, str]
+"""instance_id, root_id, task_id, source: the task itself (empty) or the effect whose sender it is."""
+
+encode_receipt = msgspec.json.Encoder().encode
+decode_receipt = msgspec.json.Decoder(Receipt).decode
+
+
+class Held(Struct):
+    """A task as a backend keeps it: its state, the end of its tenure's lease (0 without), its newest chain digest."""
+
+    task: Task
+    lease_until: int
+    head: bytes
+
+
+class View(Struct):
+    """What was loaded for one command. ``held`` has the tasks that it may touch, by id."""
+
+    books: Books
+    held: dict[str, Held]
+
+
+class TaskWrite(Struct):
+    """A task's new row, valid only while its row is at revision ``before`` (0: it must not exist).
+
+    ``position`` is that of its first event, set only for a new task.
+    """
+
+    task: Task
+    before: int
+    lease_until: int
+    due_at: int | None
+    head: bytes
+    position: int
+
+
+class EffectWrite(Struct):
+    """An effect's new row. ``before`` is its version, 0 for a new one; ``position`` that of its intent's event."""
+
+    effect: Effect
+    before: int
+    position: int
+
+
+class Plan(Struct):
+    """Everything that the commit of one command writes. Without events, nothing is written.
+
+    Attributes:
+        tree: set only when it changed. conversation: set when it shall point to the task.
+        closed: ids of tasks whose open offer is gone. opened: offers that are open now.
+        held, dropped: which instances are mentioned from now on, and no more.
+    """
+
+    root_id: str
+    command_id: str
+    command_digest: bytes
+    receipt: Receipt
+    events: list[EventRow]
+    tasks: list[TaskWrite]
+    tree: Tree | None
+    effects: list[EffectWrite]
+    bodies: list[Body]
+    inputs: list[InputRow]
+    conversation: str
+    closed: list[str]
+    opened: list[OfferRow]
+    held: list[HoldingRow]
+    dropped: list[HoldingRow]
+
+
+class _Places(Struct):
+    """Where in the feed something began, by id."""
+
+    tasks: dict[str, int]
+    effects: dict[str, int]
+    offers: dict[str, int]
+
+
+def command_digest(command: Command) -> bytes:
+    """By which a repeated command is told from another one with the same id."""
+    return sha256(encode_command(command)).digest()
+
+
+def plan(view: View, command: Command, now: int, last: int) -> Plan:
+    """Decide a command and lay out its commit. ``last`` is the feed's newest position.
+
+    Raises:
+        Refused, Fenced: as the protocol decides.
+    """
+    verdict = decide(view.books, command, now)
+    result = Plan(
+        root_id=command.root_id,
+        command_id=command.command_id,
+        command_digest=b"",
+        receipt=verdict.receipt,
+        events=[],
+        tasks=[],
+        tree=None,
+        effects=[],
+        bodies=[],
+        inputs=[],
+        conversation="",
+        closed=[],
+        opened=[],
+        held=[],
+        dropped=[],
+    )
+    if not verdict.changes:
+        return result
+    result.command_digest = command_digest(command)
+    if verdict.tree is not view.books.tree:
+        result.tree = verdict.tree
+    if isinstance(command, Submit):
+        result.conversation = command.conversation
+    places = _events(result, view, verdict, last)
+    result.bodies = [body for body in bodies_of(command) if _referred_to(body, result.events)]
+    for task in verdict.tasks.values():
+        _task(result, view, task, places)
+    _effects(result, view.books, verdict, places)
+    return result
+
+
+def _events(result: Plan, view: View, verdict: Verdict, last: int) -> _Places:
+    """Number, encode and chain the events."""
+    places = _Places({}, {}, {})
+    heads = {task_id: held.head for task_id, held in view.held.items()}
+    root_id = result.root_id
+    for position, change in enumerate(verdict.changes, last + 1):
+        event, after, task_id = change.event, change.after, change.task_id
+        kind = type(event)
+        encoded = encode_event(event)
+        head = link(heads.get(task_id, GENESIS), root_id, task_id, after.revision, after.epoch, encoded)
+        heads[task_id] = head
+        result.events.append((position, root_id, task_id, after.revision, after.epoch, head, encoded))
+        if kind is ev.OfferIssued:
+            places.offers[task_id] = position
+        elif isinstance(event, ev.InputReceived):
+            result.inputs.append((root_id, task_id, event.n, event.at, event.sender, event.question_id, event.body))
+        elif kind is ev.TaskSubmitted:
+            places.tasks[task_id] = position
+        elif isinstance(event, ev.EffectIntended):
+            places.effects[event.effect_id] = position
+    return places
+
+
+def _referred_to(body: Body, events: list[EventRow]) -> bool:
+    """Whether an event names the body: one that none names could never be found again, nor erased."""
+    digest = body.digest.encode()
+    return any(digest in row[6] for row in events)
+
+
+def _task(result: Plan, view: View, task: Task, places: _Places) -> None:
+    """The row of a touched task, its lease and deadline, its open offer and whom it mentions."""
+    held = view.held.get(task.task_id)
+    before = held.task if held else None
+    lease_until = 0
+    if task.tenure is not None:
+        same = before is not None and before.tenure is not None and before.tenure.epoch == task.tenure.epoch
+        lease_until = held.lease_until if held and same else task.at + task.settings.lease_ms
+    result.tasks.append(
+        TaskWrite(
+            task,
+            before.revision if before else 0,
+            lease_until,
+            next_deadline(task, lease_until),
+            _newest_head(result.events, task),
+            places.tasks.get(task.task_id, 0),
+        )
+    )
+    _offers(result, before, task, places.offers.get(task.task_id, 0))
+    _holdings(result, task.task_id, "", _mentioned(before), _mentioned(task))
+
+
+def _newest_head(events: list[EventRow], task: Task) -> bytes:
+    return next(row[5] for row in reversed(events) if row[2] == task.task_id)
+
+
+def _open_offer(task: Task | None) -> Offer | None:
+    offer = task.offer if task else None
+    return offer if offer is not None and offer.state is OfferState.OPEN else None
+
+
+def _offers(result: Plan, before: Task | None, task: Task, position: int) -> None:
+    """Keep the list of offers that may be picked up in step with the task."""
+    old, new = _open_offer(before), _open_offer(task)
+    if old is new:
+        return
+    if old is not None:
+        result.closed.append(task.task_id)
+    if new is None:
+        return
+    for agent in dict.fromkeys(entry.agent for entry in new.open_to):
+        result.opened.append(
+            (
+                task.root_id,
+                task.task_id,
+                agent,
+                position,
+                task.epoch,
+                str(new.kind),
+                new.payload,
+                task.at,
+                new.deadline,
+            )
+        )
+
+
+def _mentioned(task: Task | None) -> set[str]:
+    """Instances that have the tenure, a pick-up or an open work."""
+    if task is None:
+        return set()
+    found = {work.instance for work in task.works}
+    if task.tenure is not None:
+        found.add(task.tenure.instance)
+    if task.offer is not None and task.offer.pickup is not None:
+        found.add(task.offer.pickup.instance)
+    return found
+
+
+def _holdings(result: Plan, task_id: str, source: str, before: set[str], after: set[str]) -> None:
+    if before == after:
+        return
+    result.dropped += [(name, result.root_id, task_id, source) for name in sorted(before - after)]
+    result.held += [(name, result.root_id, task_id, source) for name in sorted(after - before)]
+
+
+def _effects(result: Plan, books: Books, verdict: Verdict, places: _Places) -> None:
+    """Rows of touched effects; whoever may still have a request under way is mentioned while the effect is open."""
+    loaded = {effect.effect_id: effect for effect in books.effects}
+    for effect in verdict.effects.values():
+        before = loaded.get(effect.effect_id)
+        if before is effect:
+            continue
+        position = places.effects.get(effect.effect_id, 0)
+        result.effects.append(EffectWrite(effect, before.version if before else 0, position))
+        _holdings(result, effect.task_id, effect.effect_id, _senders(before), _senders(effect))
+
+
+def _senders(effect: Effect | None) -> set[str]:
+    return set() if effect is None or effect.state.settled else set(effect.senders)

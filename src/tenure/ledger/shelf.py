@@ -1,0 +1,166 @@
+"""What a backend is to the shared path of a command, and that path itself: look up, load, plan, write."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tenure.errors import Fenced, Refused, Unavailable
+from tenure.ledger.api import Refusal, root_of
+from tenure.ledger.commit import Held, Plan, View, command_digest, decode_receipt, plan
+from tenure.protocol import commands as cmd
+from tenure.protocol.state import Books, Effect, Task, Tree
+from tenure.protocol.vocabulary import EffectState
+
+ATTEMPTS = 8
+"""How often a command is decided again when its task changed between load and write."""
+
+MAY_END_TENURE = (
+    cmd.Retire,
+    cmd.Release,
+    cmd.Expire,
+    cmd.Reverse,
+    cmd.ReportDeath,
+    cmd.EndWork,
+    cmd.RecordOutcome,
+    cmd.Attest,
+)
+"""Commands that can end a tenure, and so put every effect without an answer in doubt."""
+
+
+class Shelf(Protocol):
+    """A backend inside one transaction. Every look-up is by key; nothing here grows with the ledger."""
+
+    last: int
+    """The feed's newest position, this transaction's included."""
+
+    def recorded(self, root_id: str, command_id: str) -> tuple[bytes, bytes] | None:
+        """Digest and receipt of a command that was accepted before."""
+
+    def held(self, root_id: str, task_id: str) -> Held | None:
+        """A task."""
+
+    def tree(self, root_id: str) -> Tree | None:
+        """A tree."""
+
+    def effect(self, root_id: str, effect_id: str) -> Effect | None:
+        """An effect by its id."""
+
+    def intended(self, root_id: str, intent: str) -> Effect | None:
+        """The effect with an intent: an open one before a settled one, the newest before older ones."""
+
+    def open_effects(self, root_id: str, task_id: str) -> list[Effect]:
+        """Every open effect of a task, oldest first."""
+
+    def conversing(self, conversation: str) -> str:
+        """Id of the task that a conversation points to, or an empty string."""
+
+    def write(self, plan: Plan) -> bool:
+        """Write all of a plan or nothing; ``False`` when a guard did not match."""
+
+
+def run(shelf: Shelf, command: cmd.Command, now: int) -> cmd.Receipt:
+    """Take one command through the ledger, inside the backend's transaction.
+
+    Raises:
+        Refused, Fenced: nothing was written.
+        Unavailable: ``ledger_unavailable`` when the task kept changing under the decision.
+    """
+    check_ids(command)
+    known = shelf.recorded(command.root_id, command.command_id)
+    if known is not None:
+        return _repeated(command, *known)
+    for _ in range(ATTEMPTS):
+        planned = plan(load(shelf, command), command, now, shelf.last)
+        if not planned.events or shelf.write(planned):
+            return planned.receipt
+    raise Unavailable("ledger_unavailable", f"{command.task_id} kept changing; decided {ATTEMPTS} times.")
+
+
+def check_ids(command: cmd.Command) -> None:
+    """Refuse ids that do not belong together.
+
+    Raises:
+        Refused: ``invalid``.
+    """
+    if not command.command_id or not command.task_id:
+        raise Refused("invalid", "A command needs a command_id and a task_id.")
+    ids = [command.task_id, command.child_id] if isinstance(command, cmd.Delegate) else [command.task_id]
+    for task_id in ids:
+        if root_of(task_id) != command.root_id:
+            raise Refused("invalid", f"Task {task_id!r} is not in the tree of {command.root_id!r}.")
+
+
+def _repeated(command: cmd.Command, digest: bytes, receipt: bytes) -> cmd.Receipt:
+    if digest != command_digest(command):
+        raise Refused("command_conflict", f"{command.command_id} was another command of {command.root_id}.")
+    return decode_receipt(receipt)
+
+
+def load(shelf: Shelf, command: cmd.Command) -> View:
+    """Load the books that a command needs."""
+    root_id = command.root_id
+    held = shelf.held(root_id, command.task_id)
+    touched = {} if held is None else {command.task_id: held}
+    parent = None
+    if held is not None and held.task.parent:
+        parent = shelf.held(root_id, held.task.parent)
+        if parent is not None:
+            touched[held.task.parent] = parent
+    books = Books(
+        tree=shelf.tree(root_id),
+        task=held.task if held else None,
+        parent=parent.task if parent else None,
+        child=_child(shelf, command),
+        effects=_effects(shelf, command, held),
+        conversing=_conversing(shelf, command),
+        lease_until=held.lease_until if held else 0,
+        parent_lease_until=parent.lease_until if parent else 0,
+    )
+    return View(books, touched)
+
+
+def _child(shelf: Shelf, command: cmd.Command) -> Task | None:
+    if not isinstance(command, cmd.Delegate):
+        return None
+    held = shelf.held(command.root_id, command.child_id)
+    return held.task if held else None
+
+
+def _conversing(shelf: Shelf, command: cmd.Command) -> Task | None:
+    if not isinstance(command, cmd.Submit) or not command.conversation:
+        return None
+    task_id = shelf.conversing(command.conversation)
+    held = shelf.held(root_of(task_id), task_id) if task_id else None
+    return held.task if held else None
+
+
+def _effects(shelf: Shelf, command: cmd.Command, held: Held | None) -> tuple[Effect, ...]:
+    """The named effect first, then those that the end of the tenure would put in doubt."""
+    found: list[Effect | None] = []
+    if isinstance(command, cmd.Intend):
+        found = [shelf.intended(command.root_id, command.intent), shelf.effect(command.root_id, command.effect_id)]
+    elif isinstance(command, cmd.AttemptEffect | cmd.RecordOutcome | cmd.Attest):
+        found = [shelf.effect(command.root_id, command.effect_id)]
+    if held is not None and isinstance(command, MAY_END_TENURE):
+        named = found[0].effect_id if found and found[0] else ""
+        unanswered = any(note.state is EffectState.INTENDED and note.effect_id != named for note in held.task.effects)
+        if unanswered or isinstance(command, cmd.ReportDeath):
+            found += shelf.open_effects(command.root_id, command.task_id)
+    return tuple({effect.effect_id: effect for effect in found if effect is not None}.values())
+
+
+def refusal(command: cmd.Command, error: Refused | Fenced, now: int, position: int = 0) -> Refusal:
+    """The audit's note of a refused or fenced command."""
+    return Refusal(
+        position=position,
+        at=now,
+        root_id=command.root_id,
+        task_id=command.task_id,
+        command_id=command.command_id,
+        command=str(command.__struct_config__.tag),
+        family=error.family,
+        code=error.code,
+        detail=error.detail,
+        epoch=getattr(command, "epoch", 0),
+        instance=getattr(command, "instance", ""),
+    )

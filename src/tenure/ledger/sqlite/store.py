@@ -1,0 +1,278 @@
+"""The shelf of the SQLite backend: one connection, inside the writer's transaction."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from tenure.errors import Fenced, Refused
+from tenure.ledger import rows
+from tenure.ledger.api import Beat, Beaten, Instance, Refusal, root_of
+from tenure.ledger.clock import Clock
+from tenure.ledger.commit import EffectWrite, Held, Plan, TaskWrite, encode_receipt
+from tenure.ledger.erasing import check_erasable, digests_of
+from tenure.ledger.shelf import refusal, run
+from tenure.ledger.sqlite.statements import statements
+from tenure.protocol.commands import Command, Receipt
+from tenure.protocol.decide import next_deadline
+from tenure.protocol.state import Effect, Task, Tree
+
+encode = msgspec.json.Encoder().encode
+decode_task = msgspec.json.Decoder(Task).decode
+decode_tree = msgspec.json.Decoder(Tree).decode
+decode_effect = msgspec.json.Decoder(Effect).decode
+decode_note = msgspec.json.Decoder(Refusal).decode
+
+
+class Store:
+    """Rows by key. ``begin``, any number of the other calls, ``commit`` or ``rollback``.
+
+    Attributes:
+        last: the feed's newest position. now: the time of the transaction. dirty: something was written in it.
+        changed: a state was written in it, not only the audit. erasing: content was erased in it.
+    """
+
+    def __init__(self, connection: apsw.Connection, clock: Clock | None = None) -> None:
+        self.connection = connection
+        self.last = 0
+        self.now = 0
+        self.dirty = False
+        self.changed = False
+        self.erasing = False
+        self._clock = clock
+        self._sql = statements("write")
+        self._execute = connection.cursor().execute
+        self._many = connection.cursor().executemany
+
+    # --- transactions -------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Take the write lock; time and newest position are read under it."""
+        self._execute("BEGIN IMMEDIATE")
+        self.dirty = self.changed = False
+        self.last = self._one("last_position")[0]
+        self.now = self._clock() if self._clock else self._one("now")[0]
+
+    def commit(self) -> None:
+        """Make it durable."""
+        self._execute("COMMIT")
+
+    def scrub(self) -> None:
+        """After an erasure: empty the log, in which the erased content still stands."""
+        self.erasing = False
+        self.connection.pragma("secure_delete", 0)
+        with contextlib.suppress(apsw.BusyError):  # somebody reads from the log; the next checkpoint gets it
+            self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def rollback(self) -> None:
+        """Undo everything since ``begin``. SQLite may have done so itself."""
+        if self.connection.in_transaction:
+            self._execute("ROLLBACK")
+
+    def _one(self, name: str, *values: Any) -> Any:
+        return self._execute(self._sql[name], values).fetchone()
+
+    def _write(self, name: str, *values: Any) -> None:
+        self._execute(self._sql[name], values)
+        self.dirty = True
+
+    # --- commands -----------------------------------------------------------------------------------------------
+
+    def execute(self, command: Command) -> Receipt:
+        """One command; a refusal is noted in the audit before it is raised."""
+        try:
+            return run(self, command, self.now)
+        except (Refused, Fenced) as error:
+            self._note(refusal(command, error, self.now))
+            raise
+
+    def recorded(self, root_id: str, command_id: str) -> tuple[bytes, bytes] | None:
+        """See :class:`tenure.ledger.shelf.Shelf`."""
+        found: tuple[bytes, bytes] | None = self._one("recorded", root_id, command_id)
+        return found
+
+    def held(self, root_id: str, task_id: str) -> Held | None:
+        """See :class:`tenure.ledger.shelf.Shelf`."""
+        row = self._one("held", root_id, task_id)
+        return None if row is None else Held(decode_task(row[0]), row[1], row[2])
+
+    def tree(self, root_id: str) -> Tree | None:
+        """See :class:`tenure.ledger.shelf.Shelf`."""
+        row = self._one("tree", root_id)
+        return None if row is None else decode_tree(row[0])
+
+    def effect(self, root_id: str, effect_id: str) -> Effect | None:
+        """See :class:`tenure.ledger.shelf.Shelf`."""
+        row = self._one("effect", root_id, effect_id)
+        return None if row is None else decode_effect(row[0])
+
+    def intended(self, root_id: str, intent: str) -> Effect | None:
+        """See :class:`tenure.ledger.shelf.Shelf`."""
+        row = self._one("intended", root_id, intent)
+        return None if row is None else decode_effect(row[0])
+
+    def open_effects(self, root_id: str, task_id: str) -> list[Effect]:
+        """See :class:`tenure.ledger.shelf.Shelf`."""
+        return [decode_effect(row[0]) for row in self._execute(self._sql["open_effects"], (root_id, task_id))]
+
+    def conversing(self, conversation: str) -> str:
+        """See :class:`tenure.ledger.shelf.Shelf`."""
+        row = self._one("conversing", conversation)
+        return row[0] if row else ""
+
+    def write(self, plan: Plan) -> bool:
+        """See :class:`tenure.ledger.shelf.Shelf`. Undone as a whole by its savepoint when anything fails."""
+        self._execute("SAVEPOINT command")
+        try:
+            fits = all(map(self._task, plan.tasks)) and all(map(self._effect, plan.effects))
+            if fits:
+                self._records(plan)
+        except BaseException:
+            if self.connection.in_transaction:
+                self._undo()
+            raise
+        if not fits:
+            self._undo()
+            return False
+        self._execute("RELEASE command")
+        self.last += len(plan.events)
+        self.dirty = self.changed = True
+        return True
+
+    def _undo(self) -> None:
+        self._execute("ROLLBACK TO command")
+        self._execute("RELEASE command")
+
+    def _task(self, change: TaskWrite) -> bool:
+        """A task's row, guarded by the revision that was read."""
+        task = change.task
+        state = (task.revision, task.phase.value, change.due_at, change.lease_until, change.head, encode(task))
+        if change.before:
+            self._execute(self._sql["change_task"], (*state, task.root_id, task.task_id, change.before))
+        else:
+            self._execute(self._sql["add_task"], (change.position, task.root_id, task.task_id, *state))
+        return self.connection.changes() == 1
+
+    def _effect(self, change: EffectWrite) -> bool:
+        """An effect's row, guarded by the version that was read."""
+        effect = change.effect
+        state = (effect.state.value, int(effect.state.settled), effect.version, encode(effect))
+        if change.before:
+            self._execute(self._sql["change_effect"], (*state, effect.root_id, effect.effect_id, change.before))
+        else:
+            key = (change.position, effect.root_id, effect.effect_id, effect.task_id, effect.intent)
+            self._execute(self._sql["add_effect"], (*key, *state))
+        return self.connection.changes() == 1
+
+    def _records(self, plan: Plan) -> None:
+        """All rows that no guard is needed for: whoever holds the task's revision is alone with them."""
+        sql, root_id, execute, many = self._sql, plan.root_id, self._execute, self._many
+        many(sql["add_event"], plan.events)
+        if plan.tree is not None:
+            execute(sql["set_tree"], (root_id, encode(plan.tree)))
+        for body in plan.bodies:
+            execute(sql["add_body"], (root_id, body.digest, body.nonce, body.content))
+        if plan.inputs:
+            many(sql["add_input"], plan.inputs)
+        if plan.conversation:
+            execute(sql["set_conversation"], (plan.conversation, root_id))
+        for task_id in plan.closed:
+            execute(sql["close_offer"], (root_id, task_id))
+        if plan.opened:
+            many(sql["open_offer"], plan.opened)
+        if plan.dropped:
+            many(sql["drop"], plan.dropped)
+        if plan.held:
+            many(sql["hold"], plan.held)
+        execute(sql["add_command"], (root_id, plan.command_id, plan.command_digest, encode_receipt(plan.receipt)))
+
+    # --- what is not a command ----------------------------------------------------------------------------------
+
+    def heartbeat(self, beats: Sequence[Beat], instance_id: str) -> list[Beaten]:
+        """See :meth:`tenure.ledger.api.Ledger.heartbeat`."""
+        answers = [self._beat(beat) for beat in beats]
+        if instance_id:
+            self._write("seen", self.now, instance_id)
+        return answers
+
+    def _beat(self, beat: Beat) -> Beaten:
+        root_id = root_of(beat.task_id)
+        held = self.held(root_id, beat.task_id)
+        answer = rows.beat(held, beat, self.now)
+        if answer.error or held is None:
+            self._note(rows.beat_refusal(beat, answer, root_id, self.now))
+        else:
+            due_at = next_deadline(held.task, answer.lease_until)
+            self._write("prolong", answer.lease_until, due_at, root_id, beat.task_id)
+            self.changed = True
+        return answer
+
+    def register(self, instance: Instance) -> None:
+        """See :meth:`tenure.ledger.api.Ledger.register`."""
+        other = self._one("namesake", instance.name, self.now, instance.instance_id)
+        if other is not None:
+            raise rows.name_taken(instance_of(other), self.now)
+        self._write(
+            "register",
+            instance.instance_id,
+            instance.name,
+            instance.host,
+            instance.boot,
+            instance.pid,
+            instance.started,
+            instance.lease_ms,
+            self.now,
+        )
+        self.changed = True
+
+    def retire_instance(self, instance_id: str) -> None:
+        """See :meth:`tenure.ledger.api.Ledger.retire_instance`."""
+        self._write("retire_instance", self.now, instance_id)
+        self.changed = True
+
+    def erase(self, task_id: str, by: str, reason: str) -> int:
+        """See :meth:`tenure.ledger.api.Ledger.erase`."""
+        root_id = root_of(task_id)
+        held = self.held(root_id, task_id)
+        check_erasable(held.task if held else None, task_id)
+        # Rows that are overwritten must not stay readable in free space of the file.
+        self.connection.pragma("secure_delete", 1)
+        self.erasing = True
+        others = self._execute(self._sql["others_unfinished"], (root_id, task_id)).fetchall()
+        kept: set[str] = set()
+        for (other,) in others:
+            kept |= self._digests(root_id, str(other))
+        count = 0
+        for digest in sorted(self._digests(root_id, task_id) - kept):
+            self._write("erase_body", self.now, root_id, digest)
+            count += self.connection.changes()
+        self._note(rows.erasure(task_id, root_id, count, by, reason, self.now))
+        self.changed = True
+        return count
+
+    def _digests(self, root_id: str, task_id: str) -> set[str]:
+        return digests_of(row[0] for row in self._execute(self._sql["stored_events"], (root_id, task_id)))
+
+    def _note(self, note: Refusal) -> None:
+        position = self._one("last_note")[0] + 1
+        self._write("note", position, note.root_id, note.task_id, encode(note))
+
+
+def instance_of(row: Sequence[Any]) -> Instance:
+    """A row of the instances' table."""
+    instance_id, name, host, boot, pid, started, lease_ms, seen_at, ended_at = row
+    return Instance(
+        instance_id=instance_id,
+        name=name,
+        host=host,
+        boot=boot,
+        pid=pid,
+        started=started,
+        lease_ms=lease_ms,
+        seen_at=seen_at,
+        ended_at=ended_at,
+    )
