@@ -1,0 +1,1 @@
+"""What users and this project test with. Nothing here is imported by the library itself."""

@@ -1,0 +1,101 @@
+"""The commands that the actors of a scope send, made from what they know."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import msgspec
+
+from tenure.protocol import commands as cmd
+from tenure.protocol import decisions as dec
+from tenure.protocol.body import Body
+from tenure.protocol.payload import Payload
+from tenure.protocol.state import Candidate, Task
+from tenure.protocol.vocabulary import Reason, WaitOn
+from tenure.testing.explore.scope import Scope
+
+ROOT = "t"
+GOAL = "goal"
+NOTE = Body(b'"note"')
+
+
+@cache
+def payload(task_id: str, handoff_id: str, hop: int, constraints: tuple[str, ...]) -> Body:
+    """A sender's part."""
+    part = Payload(task_id=task_id, handoff_id=handoff_id, hop=hop, goal=GOAL, constraints=constraints)
+    return Body(msgspec.json.encode(part))
+
+
+def entries(scope: Scope, agents: tuple[str, ...]) -> tuple[Candidate, ...]:
+    """Candidates with what their edges grant."""
+    return tuple(Candidate(agent=agent, authority=scope.edge_authority.get(agent)) for agent in agents)
+
+
+def submit(scope: Scope) -> cmd.Submit:
+    """The root task, offered to the first agent."""
+    first = next(iter(scope.agents))
+    return cmd.Submit(
+        command_id="x",
+        root_id=ROOT,
+        task_id=ROOT,
+        candidates=entries(scope, (first,)),
+        payload=payload(ROOT, "", 0, ("c",)),
+        authority=scope.authority,
+        settings=scope.settings,
+        limits=scope.limits,
+    )
+
+
+def transfer(scope: Scope, task: Task, agents: tuple[str, ...], constraints: tuple[str, ...]) -> dec.TransferTo:
+    """A transfer to these agents, in this order or as a broadcast."""
+    hop = task.hop_count + 1
+    handoff_id = f"h{hop}"
+    return dec.TransferTo(
+        handoff_id=handoff_id,
+        candidates=entries(scope, agents),
+        payload=payload(task.task_id, handoff_id, hop, constraints),
+        gate=scope.gate,
+        broadcast=scope.broadcast,
+    )
+
+
+def give_back(task: Task, constraints: tuple[str, ...]) -> dec.GiveBackTo:
+    """A return with a payload of its own."""
+    part = payload(task.task_id, "back", task.hop_count, constraints)
+    return dec.GiveBackTo(reason=Reason.GAVE_BACK, payload=part)
+
+
+def wait(on: str) -> dec.WaitFor:
+    """A wait of each kind."""
+    question = dec.EscalateTo(question_id="q", body=NOTE) if on == "answer" else None
+    return dec.WaitFor(on=WaitOn(on), within_ms=10, question=question)
+
+
+def retire(
+    task_id: str,
+    speaker: tuple[str, int],
+    decision: dec.Decision,
+    *,
+    quiet: bool = True,
+    consumed: int = 0,
+    collected: tuple[str, ...] = (),
+) -> cmd.Retire:
+    """A decision under an instance and an epoch that the speaker believes in."""
+    instance, epoch = speaker
+    return cmd.Retire(
+        command_id="x",
+        root_id=ROOT,
+        task_id=task_id,
+        epoch=epoch,
+        instance=instance,
+        decision=decision,
+        quiet=quiet,
+        consumed=consumed,
+        collected=collected,
+    )
+
+
+COMPLETE = dec.CompleteWith(result=NOTE)
+ESCALATE = dec.EscalateTo(question_id="q", body=NOTE)
+FAIL = dec.FailWith(reason=Reason.RAISED, detail=NOTE)
+STOP = dec.StopAsAsked()
