@@ -220,7 +220,7 @@ class Offer(Struct, frozen=True, kw_only=True):
 
 
 class Hop(Struct, frozen=True, kw_only=True):
-    """One open handoff. ``authority`` is the sender's, which a return gives back."""
+    """One open handoff. ``authority`` and ``given`` are the sender's, which a return gives back."""
 
     handoff_id: str
     n: int
@@ -230,6 +230,7 @@ class Hop(Struct, frozen=True, kw_only=True):
     state: HandoffState
     payload: str
     authority: tuple[str, ...]
+    given: str
     initiated_at: int
     gate: Gate = Gate.ROUTING_RETIRED
 
@@ -287,7 +288,8 @@ class Task(Struct, frozen=True, kw_only=True):
         owner: the agent that holds the task, or held it last, or is asked first. held_authority: what its last grant
             gave; before any, what the first one would give.
         answerable: who answers now for what is open; never empty.
-        payload: digest of the newest frozen sender's part. endings: works that ended after it was frozen.
+        payload: digest of the newest frozen sender's part. given: digest of the part whose ``data`` is the input of
+            whoever owns the task or is offered it: after a return, that is what the sender had been given itself. endings: works that ended after it was frozen.
         received, seen, consumed: counts of the input; ``consumed <= seen <= received``.
     """
 
@@ -309,6 +311,7 @@ class Task(Struct, frozen=True, kw_only=True):
     owner: str
     answerable: str
     payload: str
+    given: str
     held_authority: tuple[str, ...] = ()
     reason: Reason = Reason.NONE
     result: str = ""

@@ -13,7 +13,7 @@ from tenure.protocol import decisions as dec
 from tenure.protocol.payload import Payload
 from tenure.protocol.settings import LOCAL
 from tenure.protocol.state import Task
-from tenure.protocol.vocabulary import Reason, WorkKind
+from tenure.protocol.vocabulary import OfferKind, Reason, WorkKind
 from tenure.runtime.clock import uptime_ms
 from tenure.runtime.content import from_plain, to_body
 from tenure.runtime.decisions import Decision
@@ -64,7 +64,7 @@ class Serving:
         """Read the sender's part, ask the agent, confirm the digest. One commit when no hook has to be asked."""
         payload = decode_payload(await self._ledger.body(self._offer.root_id, self._offer.payload))
         try:
-            given = from_plain(payload.data, self._agent.accepts)
+            given = from_plain(await self._given(payload), self._agent.accepts)
         except Refused as error:
             await self._decline(Reason.CAPABILITY, str(error))
             return None
@@ -82,6 +82,15 @@ class Serving:
             now = await asyncio.to_thread(self._ledger.now_blocking)
             asked_at = uptime_ms() - max(0, now - task.tenure.since)
         return Hold(self._ledger, task, task.tenure, asked_at=asked_at), task, given, payload
+
+    async def _given(self, payload: Payload) -> Any:
+        """The agent's input: the sender's data, or what the agent had been given before when the task comes back."""
+        if self._offer.kind in (OfferKind.START, OfferKind.TRANSFER):
+            return payload.data
+        task = await self._ledger.task(self._offer.task_id)
+        if task is None or task.given == self._offer.payload:
+            return payload.data
+        return decode_payload(await self._ledger.body(self._offer.root_id, task.given)).data
 
     async def _asked(self, given: Any, payload: Payload) -> bool:
         """Claim the offer while the agent's hook decides on it."""

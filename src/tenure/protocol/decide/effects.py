@@ -111,7 +111,7 @@ def absence_proven(effect: Effect) -> bool:
     """
     if effect.senders or not effect.dead_at or not effect.in_flight_ms:
         return False
-    return effect.attempt.at >= effect.dead_at + effect.in_flight_ms
+    return effect.attempt.at > effect.dead_at + effect.in_flight_ms
 
 
 def record_outcome(draft: Draft, command: cmd.RecordOutcome) -> Verdict:

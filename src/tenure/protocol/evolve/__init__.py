@@ -84,4 +84,5 @@ def _submitted(event: ev.TaskSubmitted) -> Task:
         owner=event.agent,
         answerable=event.agent,
         payload=event.payload,
+        given=event.payload,
     )

@@ -86,6 +86,7 @@ def _handoff_initiated(task: Task, event: ev.HandoffInitiated) -> Task:
         state=HandoffState.INITIATED,
         payload=event.payload,
         authority=tenure.authority,
+        given=task.given,
         initiated_at=event.at,
         gate=event.gate,
     )
@@ -97,6 +98,7 @@ def _handoff_initiated(task: Task, event: ev.HandoffInitiated) -> Task:
         endings=(),
         constraints=event.constraints,
         payload=event.payload,
+        given=event.payload,
     )
 
 
@@ -112,7 +114,7 @@ def _handoff_ended(task: Task, event: ev.HandoffEnded) -> Task:
     if hop.handoff_id != event.handoff_id or event.state not in _HOP_MOVES:
         raise Refused("wrong_phase", f"{event.state} cannot end {hop.handoff_id}.")
     step(HANDOFF, hop.state, _HOP_MOVES[event.state])
-    return replace(task, hops=task.hops[:-1])
+    return replace(task, hops=task.hops[:-1], given=hop.given)
 
 
 RULES: dict[type[ev.EventBase], Callable[[Task, Any], Task]] = {
