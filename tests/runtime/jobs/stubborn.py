@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -69,8 +70,13 @@ def leader_of(program: str, ready: Path, *, stays: bool) -> list[str]:
     return python(leader)
 
 
+def mine(work_id: str) -> str:
+    """Make an id that no other run of the tests has: processes are found by it, anywhere on the host."""
+    return f"{work_id}-of-{os.getpid()}"
+
+
 async def started(argv: list[str], work_id: str, policy: Policy = BRIEF, **rest: Any) -> ProcessJob:
-    job = ProcessJob(argv, work_id=work_id, name="command", policy=policy, **rest)
+    job = ProcessJob(argv, work_id=mine(work_id), name="command", policy=policy, **rest)
     await job.start()
     return job
 

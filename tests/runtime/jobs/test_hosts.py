@@ -1,5 +1,6 @@
 """What is proven about a process from its recorded place, and where proof ends."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -13,16 +14,16 @@ from msgspec.structs import replace
 from tenure.protocol.state import Locator
 from tenure.runtime.jobs import group_members, process_alive, survivors_of, table, this_host
 from tenure.runtime.jobs.table import LINUX, Row
+from tests.runtime.jobs.stubborn import mine
 
 HERE = this_host()
+WORK = mine("sleeper")
 Process = subprocess.Popen[bytes]
 
 
 @pytest.fixture
 def sleeper() -> Iterator[Process]:
-    with subprocess.Popen(
-        ["sleep", "60"], start_new_session=True, env={**os.environ, "TENURE_WORK": "work-1"}
-    ) as child:
+    with subprocess.Popen(["sleep", "60"], start_new_session=True, env={**os.environ, "TENURE_WORK": WORK}) as child:
         yield child
         child.kill()
 
@@ -94,13 +95,13 @@ def test_members_of_a_group_are_listed_by_identity(sleeper: Process) -> None:
 def test_a_recorded_group_is_found_alive_dead_or_not_determinable(sleeper: Process) -> None:
     """CA-05 (c): what a worker that starts again can say about the commands of the one that was killed."""
     place = place_of(sleeper)
-    assert [each.pid for each in survivors_of(place, "work-1") or ()] == [sleeper.pid]
-    assert survivors_of(replace(place, host="elsewhere"), "work-1") is None
-    assert survivors_of(replace(place, group=0), "work-1") is None
-    assert survivors_of(replace(place, boot="an-earlier-boot/1"), "work-1") == ()
+    assert [each.pid for each in survivors_of(place, WORK) or ()] == [sleeper.pid]
+    assert survivors_of(replace(place, host="elsewhere"), WORK) is None
+    assert survivors_of(replace(place, group=0), WORK) is None
+    assert survivors_of(replace(place, boot="an-earlier-boot/1"), WORK) == ()
     sleeper.kill()
     sleeper.wait()
-    assert survivors_of(place, "work-1") == ()
+    assert survivors_of(place, WORK) == ()
 
 
 def test_a_group_whose_number_was_given_to_a_stranger_is_dead(sleeper: Process) -> None:
@@ -111,8 +112,8 @@ def test_a_group_whose_number_was_given_to_a_stranger_is_dead(sleeper: Process) 
 
 def test_the_mark_finds_what_the_group_does_not_where_processes_show_it(sleeper: Process) -> None:
     place = replace(place_of(sleeper), group=1 << 30)
-    assert [each.pid for each in survivors_of(place, "work-1") or ()] == ([sleeper.pid] if LINUX else [])
-    assert survivors_of(place, "work-2") == ()
+    assert [each.pid for each in survivors_of(place, WORK) or ()] == ([sleeper.pid] if LINUX else [])
+    assert survivors_of(place, mine("other")) == ()
 
 
 def test_a_group_of_others_that_does_not_show_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,11 +125,28 @@ def test_a_group_of_others_that_does_not_show_proves_nothing(monkeypatch: pytest
 
 
 def test_a_mute_table_proves_nothing_about_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    def deny() -> None:
+    def deny(*_: object) -> None:
         raise PermissionError("no table")
 
     monkeypatch.setattr(table, "rows", deny)
     assert survivors_of(replace(HERE, group=os.getpid())) is None
+
+
+def test_a_process_that_hands_over_while_the_table_is_read_is_not_missed(
+    sleeper: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = 1 << 30  # gone when its turn came; the child was not listed yet
+    lists = [[parent], [parent, sleeper.pid], [sleeper.pid]]
+    monkeypatch.setattr(table, "_pids", lambda: lists.pop(0))
+    assert [row.pid for row in table.rows()] == [sleeper.pid]
+    assert lists == []
+
+
+def test_a_table_that_never_comes_to_rest_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    pids = itertools.count(1 << 30)
+    monkeypatch.setattr(table, "_pids", lambda: [next(pids)])
+    with pytest.raises(OSError, match="new"):
+        table.rows()
 
 
 def test_both_tables_tell_the_same(sleeper: Process, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +158,6 @@ def test_both_tables_tell_the_same(sleeper: Process, monkeypatch: pytest.MonkeyP
     assert same is not None
     assert (same.pid, same.parent, same.group, same.name) == (own.pid, own.parent, own.group, own.name)
     assert sleeper.pid in {row.pid for row in table.rows()}
-    assert table.environment(sleeper.pid) == b""
     sleeper.kill()
     sleeper.wait()
     assert table.row(sleeper.pid) is None

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.runtime.jobs.stubborn import (
     ROOMY,
     Asked,
     leader_of,
+    mine,
     pid_in,
     python,
     retired,
@@ -38,6 +40,11 @@ def alive(pid: int) -> bool:
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+def state_of(pid: int) -> str:
+    """The letters of ``ps``: T is stopped."""
+    return subprocess.run(["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+
+
 async def test_a_command_that_exits_is_over_with_its_code_and_output() -> None:
     job = await started(["sh", "-c", "cat; echo problem >&2; exit 3"], "exits", stdin=b"given")
     outcome = await job.wait(5)
@@ -49,7 +56,7 @@ async def test_a_command_that_exits_is_over_with_its_code_and_output() -> None:
 async def test_a_command_runs_where_and_with_what_it_was_told() -> None:
     job = await started(["/bin/sh", "-c", "pwd; echo $A $TENURE_WORK"], "told", cwd="/", env={"A": "1"})
     await job.wait(5)
-    assert job.output.stdout.decode().split() == ["/", "1", "told"]
+    assert job.output.stdout.decode().split() == ["/", "1", job.work_id]
 
 
 async def test_a_command_that_does_not_exist_never_ran_and_says_so() -> None:
@@ -99,8 +106,8 @@ async def test_the_whole_group_is_signalled_and_observed_dead(tmp_path: Path) ->
     grandchild = await pid_in(tmp_path / "ready")
     asked = Asked()
     done = await retire([job], on_cancel=asked)
-    assert done.ended["group"].how is WorkEnd.KILLED
-    assert asked.told == [("group", True)]
+    assert done.ended[job.work_id].how is WorkEnd.KILLED
+    assert asked.told == [(job.work_id, True)]
     assert not alive(grandchild)
 
 
@@ -108,15 +115,17 @@ async def test_a_grandchild_deaf_to_sigterm_is_killed_within_the_grace(tmp_path:
     job = await started(leader_of(DEAF_PROGRAM, tmp_path / "ready", stays=True), "deaf", MIDDLE)
     grandchild = await pid_in(tmp_path / "ready")
     done = await retired(job)
-    assert list(done.ended) == ["deaf"]
+    assert list(done.ended) == [job.work_id]
     assert not alive(grandchild)
 
 
 async def test_a_stopped_process_is_killed_all_the_same(tmp_path: Path) -> None:
     job = await started(python(OBEDIENT_PROGRAM, tmp_path / "ready"), "stopped", MIDDLE)
-    os.kill(await pid_in(tmp_path / "ready"), signal.SIGSTOP)
+    pid = await pid_in(tmp_path / "ready")
+    os.kill(pid, signal.SIGSTOP)
+    await until(lambda: state_of(pid).startswith("T"))
     done = await retired(job)
-    assert done.ended["stopped"].value == -signal.SIGKILL
+    assert done.ended[job.work_id].value == -signal.SIGKILL
 
 
 async def test_the_leaders_exit_is_no_end_while_a_grandchild_lives(tmp_path: Path) -> None:
@@ -139,7 +148,7 @@ async def test_an_orphaned_group_is_still_signalled_after_its_leader_is_gone(tmp
     await pid_in(tmp_path / "ready")
     await until(lambda: job.output.code is not None)
     done = await retired(job)
-    assert done.ended["headless"].value == 7
+    assert done.ended[job.work_id].value == 7
     assert job.delivered
 
 
@@ -169,7 +178,7 @@ async def test_a_grandchild_that_left_the_session_is_found_where_it_can_be(progr
         await until(lambda: job.survivors() and str(daemon) in job.survivors()[0])
         assert job.outcome is None
         done = await retired(job)
-        assert list(done.ended) == ["daemon"]
+        assert list(done.ended) == [job.work_id]
         assert not alive(daemon)
     else:
         os.kill(daemon, signal.SIGKILL)
@@ -191,7 +200,7 @@ async def test_a_daemon_without_mark_that_holds_the_output_is_alive_though_not_f
 
 
 async def test_cancelling_the_start_loses_no_process(tmp_path: Path) -> None:
-    job = ProcessJob(python(OBEDIENT_PROGRAM, tmp_path / "ready"), work_id="cut", name="cut", policy=ROOMY)
+    job = ProcessJob(python(OBEDIENT_PROGRAM, tmp_path / "ready"), work_id=mine("cut"), name="cut", policy=ROOMY)
     starting = asyncio.create_task(job.start())
     await asyncio.sleep(0)
     starting.cancel()
@@ -216,7 +225,7 @@ async def test_cancelling_whoever_waits_does_nothing_to_the_process(tmp_path: Pa
 async def test_when_the_table_cannot_be_read_nothing_is_claimed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unreadable() -> list[object]:
+    def unreadable(*_: object) -> list[object]:
         raise PermissionError("no table")
 
     with monkeypatch.context() as patch:
@@ -235,5 +244,5 @@ async def test_without_proc_a_group_is_seen_and_ended_by_ps(tmp_path: Path, monk
     grandchild = await pid_in(tmp_path / "ready")
     await until(lambda: job.output.code == 7 and job.survivors()[0].startswith(f"pid {grandchild} ("))
     done = await retired(job)
-    assert list(done.ended) == ["by-ps"]
+    assert list(done.ended) == [job.work_id]
     assert not alive(grandchild)

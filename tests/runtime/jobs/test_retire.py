@@ -41,9 +41,9 @@ async def test_everything_started_under_an_ownership_is_asked_and_what_stays_is_
     await pid_in(ready)
     asked = Asked()
     done = await retire(jobs, on_cancel=asked)
-    assert sorted(done.ended) == ["process", "scope"]
+    assert sorted(done.ended) == [jobs[1].work_id, "scope"]
     assert [job.work_id for job in done.unseen] == ["blocking"]
-    assert asked.told == [("scope", True), ("process", True), ("blocking", False)]
+    assert asked.told == [("scope", True), (jobs[1].work_id, True), ("blocking", False)]
     release.set()
     assert await jobs[2].wait(5)
 

@@ -116,25 +116,24 @@ def survivors_of(locator: Locator, work_id: str = "") -> tuple[Row, ...] | None:
         return None
     if here is False:
         return ()
+    mark = f"{MARKER}={work_id}".encode() if work_id else b""
     try:
-        everything = [each for each in table.rows() if each.started >= locator.started and each.pid != os.getpid()]
+        alive = _found(locator, mark)
     except OSError:
         return None
+    if not alive and _hidden(lambda: os.killpg(locator.group, 0)):
+        return None
+    return alive
+
+
+def _found(locator: Locator, mark: bytes) -> tuple[Row, ...]:
+    everything = [each for each in table.rows(locator.started, mark) if each.pid != os.getpid()]
     # The kernel gives no pid out while a group or session has that number: a stranger of that pid ends our group.
     reused = any(each.pid == locator.group and locator.started not in {0, each.started} for each in everything)
     group = 0 if reused else locator.group
-    mark = f"{MARKER}={work_id}".encode() if work_id else b""
-    found = {each.pid for each in everything if _belongs(each, group, mark)}
-    if not found and group and _hidden(lambda: os.killpg(group, 0)):
-        return None
+    found = {each.pid for each in everything if each.marked or (group and group in {each.group, each.session})}
     _add_descendants(found, everything)
     return tuple(each for each in everything if each.pid in found)
-
-
-def _belongs(process: Row, group: int, mark: bytes) -> bool:
-    if group and group in {process.group, process.session}:
-        return True
-    return bool(mark) and mark in table.environment(process.pid).split(b"\0")
 
 
 def _add_descendants(found: set[int], everything: list[Row]) -> None:

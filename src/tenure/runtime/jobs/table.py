@@ -14,8 +14,11 @@ import time
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 LINUX = sys.platform == "linux"
+
+PASSES = 100
 
 _PS = ("/bin/ps", "-ww", "-o", "pid=,ppid=,pgid=,state=,lstart=,comm=")
 
@@ -27,6 +30,7 @@ class Row(Struct, frozen=True, kw_only=True):
         pid, parent, group, session: its ids; ``session`` is 0 where the system does not tell.
         started: its start, in clock ticks since boot on Linux, in seconds since the Unix epoch elsewhere.
         name: the program's, as the system shortens it.
+        marked: it was started with the environment that was looked for; never so on macOS, which shows none.
     """
 
     pid: int
@@ -35,6 +39,7 @@ class Row(Struct, frozen=True, kw_only=True):
     session: int
     started: int
     name: str
+    marked: bool = False
 
     def __str__(self) -> str:
         return f"pid {self.pid} ({self.name})"
@@ -71,21 +76,48 @@ def row(pid: int) -> Row | None:
     return found[0] if found else None
 
 
-def rows() -> list[Row]:
-    """List every process that is alive and visible.
+def rows(since: int = 0, mark: bytes = b"") -> list[Row]:
+    """List every process that is visible, was alive during this call and started no earlier than ``since``.
+
+    The folder of processes is read one by one. Meanwhile a process may hand over to its child, which is not in the
+    list yet, and end before its turn comes. So the list is taken again until it has nothing new: then whoever was
+    alive at that moment was looked at.
+
+    Args:
+        since: start time in the unit of :class:`Row`.
+        mark: ``NAME=value`` of the environment, to be looked for at each; told by ``marked``.
 
     Raises:
-        OSError: the system did not tell.
+        OSError: the system did not tell, or processes come and go faster than they can be read.
     """
     if not LINUX:
-        return _ps("-A")
-    found = (row(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
-    return [each for each in found if each is not None]
+        return [each for each in _ps("-A") if each.started >= since]
+    looked: dict[int, Row | None] = {}
+    for _ in range(PASSES):
+        new = [pid for pid in _pids() if pid not in looked]
+        if not new:
+            return [each for each in looked.values() if each is not None and each.started >= since]
+        looked.update((pid, _marked(pid, since, mark)) for pid in new)
+    raise OSError(f"The table of processes had something new {PASSES} times in a row.")
 
 
-def environment(pid: int) -> bytes:
-    """Read the environment a process was started with, as ``NAME=value`` ended by NUL. Empty where it is not told."""
-    return (read(f"/proc/{pid}/environ") or b"") if LINUX else b""
+def _pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+
+
+def _marked(pid: int, since: int, mark: bytes) -> Row | None:
+    """Look one process up with its mark; ``None`` too if it ended before both were read."""
+    found = row(pid)
+    if found is None or not mark or found.started < since:
+        return found
+    environment = read(f"/proc/{pid}/environ")
+    if environment == b"":
+        # Read in the moment in which it turned into another program, an environment looks empty.
+        time.sleep(0.002)
+        environment = read(f"/proc/{pid}/environ")
+    if environment is None:
+        return row(pid)  # not ours to read, or gone
+    return replace(found, marked=mark in environment.split(b"\0"))
 
 
 def _from_stat(stat: bytes) -> Row | None:
