@@ -315,6 +315,19 @@ def test_a_probe_is_committed_before_it_is_made_and_settles_by_its_answer() -> N
     assert (effect(world).state, world.task.effects) == (E.CONFIRMED, ())
 
 
+@pytest.mark.parametrize(
+    ("purpose", "state", "kind"),
+    [(Purpose.LOOKUP, E.REFUSED, K.LOOKUP), (Purpose.CANCEL, E.CANCELLED, K.RESPONSE)],
+)
+def test_doubt_ends_by_whatever_a_later_call_shows(purpose: Purpose, state: EffectState, kind: EvidenceKind) -> None:
+    world = World()
+    with_effect(world)
+    world.outcome("e1", E.IN_DOUBT, K.NONE)
+    world.reconcile("e1", purpose)
+    world.outcome("e1", state, kind)
+    assert effect(world).state is state
+
+
 def test_a_decision_on_an_effect_names_the_version_that_it_saw() -> None:
     world = World()
     a = with_effect(world)
@@ -344,6 +357,16 @@ def test_the_death_of_its_sender_is_recorded_on_the_effect() -> None:
     assert "effect.sender_died" in world.said()
     assert (effect(world).state, effect(world).senders) == (E.IN_DOUBT, ())
     assert effect(world).dead_at > 0
+
+
+def test_a_death_says_nothing_about_the_calls_of_others() -> None:
+    world = World()
+    a = with_effect(world)
+    a.transfer("b")
+    world.ack("b").intend("e2", key="B2")
+    world.dies("a1")
+    assert world.said() == ("effect.sender_died",)
+    assert world.effects["e2"].senders == ("b1",)
 
 
 def test_open_effects_have_a_limit_and_ids_of_their_own() -> None:

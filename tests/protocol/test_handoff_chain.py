@@ -85,6 +85,16 @@ def test_a_return_gives_the_earlier_authority_back_and_never_more() -> None:
     assert world.task.held_authority == ("mail",)
 
 
+def test_a_return_gives_the_sender_its_own_input_back() -> None:
+    world = World()
+    world.owned_by("a").transfer("b", h="h1")
+    own_input = world.task.given
+    world.ack("b").transfer("c", h="h2")
+    assert world.task.given == world.payload("h2", 2).digest
+    world.ack("c").give_back()
+    assert (world.task.owner, world.task.given) == ("c", own_input)
+
+
 def test_a_return_without_a_sender_goes_to_a_person_or_ends_the_task_by_policy() -> None:
     asking = World()
     asking.owned_by("a").give_back(Reason.CAPABILITY)
@@ -199,6 +209,20 @@ def test_a_hop_in_transit_can_be_reversed_and_its_offer_is_gone() -> None:
     assert world.said() == ("offer.withdrawn", "handoff.ended", "offer.issued")
     with world.fences():
         world.ack("b", epoch=seen)
+
+
+@pytest.mark.parametrize("moment", ["INITIATED", "ACKNOWLEDGED"])
+def test_a_hop_can_be_reversed_before_it_is_owned(moment: str) -> None:
+    world = World()
+    a = world.owned_by("a")
+    a.work("x")
+    a.transfer("b", gate=Gate.STOPPED)
+    if moment == "ACKNOWLEDGED":
+        a.release()
+        world.ack("b")
+    assert world.hops() == [("b", moment)]
+    world.reverse("h1")
+    assert world.ack("a", "a2").agent == "a"
 
 
 def test_a_handoff_that_is_not_open_cannot_be_reversed() -> None:

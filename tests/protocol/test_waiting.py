@@ -4,6 +4,7 @@ import pytest
 
 from tenure.protocol import decisions as dec
 from tenure.protocol import events as ev
+from tenure.protocol.settings import CRITICAL
 from tenure.protocol.state import Candidate
 from tenure.protocol.vocabulary import OfferKind, Phase, Reason, WaitOn
 from tests.protocol.world import World, body
@@ -116,6 +117,15 @@ def test_a_waiting_task_is_cancelled_at_once() -> None:
     world.owned_by("a").wait(WaitOn.INPUT)
     world.cancel()
     assert world.phase() is Phase.CANCELLED
+
+
+def test_unless_critical_items_are_open_then_a_person_is_asked() -> None:
+    world = World()
+    a = world.owned_by("a")
+    a.intend("e1", policy=CRITICAL)
+    a.wait(WaitOn.INPUT)
+    world.cancel()
+    assert (world.phase(), world.task.wait) == (Phase.ESCALATED, None)
 
 
 def test_the_question_of_a_wait_names_who_may_answer_and_what() -> None:

@@ -9,7 +9,7 @@ and revision only rise, tenures do not overlap, and an unfinished task has a dea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -62,6 +62,7 @@ class World:
         self.history: dict[str, list[ev.Event]] = {}
         self.newest_tags: tuple[str, ...] = ()
         self.grants: list[tuple[str, int]] = []
+        self.watch: Callable[[cmd.Command], None] = lambda _: None
         self._n = 0
 
     # -- what a ledger does -------------------------------------------------------------------------------------------
@@ -69,6 +70,7 @@ class World:
     def run(self, command: cmd.Command) -> cmd.Receipt:
         """Decide one command a millisecond later, keep the outcome, and check what must always hold."""
         self.now += 1
+        self.watch(command)
         verdict = decide(self.books(command), command, self.now)
         self._keep(verdict)
         return verdict.receipt

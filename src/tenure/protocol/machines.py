@@ -25,7 +25,6 @@ TASK: Mapping[Phase, Mapping[str, Phase]] = {
         "offer.issued": P.OFFERED,
         "tenure.granted": P.ACTIVE,
         "task.escalated": P.ESCALATED,
-        "task.failed": P.FAILED,
         "task.cancelled": P.CANCELLED,
     },
     P.ACTIVE: {
@@ -63,8 +62,6 @@ HANDOFF: Mapping[HandoffState, Mapping[str, HandoffState]] = {
         "offer.issued": H.TRANSFERRED,
         "task.escalated": H.FAILED_ESCALATED,
         "reversed": H.REVERSED,
-        "task.completed": H.COMPLETED,
-        "task.failed": H.FAILED,
         "task.cancelled": H.FAILED,
     },
     H.TRANSFERRED: {
@@ -74,7 +71,6 @@ HANDOFF: Mapping[HandoffState, Mapping[str, HandoffState]] = {
         "timed_out": H.TIMED_OUT,
         "reversed": H.REVERSED,
         "task.escalated": H.FAILED_ESCALATED,
-        "task.failed": H.FAILED,
         "task.cancelled": H.FAILED,
     },
     H.ACKNOWLEDGED: {
@@ -82,7 +78,6 @@ HANDOFF: Mapping[HandoffState, Mapping[str, HandoffState]] = {
         "returned": H.FAILED_RETURNED,
         "reversed": H.REVERSED,
         "task.escalated": H.FAILED_ESCALATED,
-        "task.failed": H.FAILED,
         "task.cancelled": H.FAILED,
     },
     H.OWNED_BY_RECEIVER: {
