@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -92,8 +93,8 @@ class ProcessJob(Job):
             raise error
 
     async def _spawn(self) -> Exception | None:
-        where = await aside(this_host)
         try:
+            where = await aside(this_host)
             self._transport, _ = await self.loop.subprocess_exec(
                 lambda: self.output,
                 *self._argv,
@@ -214,7 +215,7 @@ def _look_and_signal(
 
 def _signal_one(process: Row, number: int) -> None:
     """Signal one process, and none that got its pid since."""
-    if not hasattr(os, "pidfd_open"):
+    if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         os.kill(process.pid, number)
         return
     handle = os.pidfd_open(process.pid)
