@@ -43,7 +43,10 @@ def test_a_process_is_alive_until_it_is_dead_and_a_zombie_is_dead(sleeper: Proce
     place = place_of(sleeper)
     assert process_alive(place) is True
     sleeper.kill()
-    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT) if LINUX else sleeper.wait()
+    if sys.platform == "linux":
+        os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+    else:
+        sleeper.wait()
     assert process_alive(place) is False
     sleeper.wait()
     assert process_alive(place) is False

@@ -214,18 +214,18 @@ def _look_and_signal(
 
 
 def _signal_one(process: Row, number: int) -> None:
-    """Signal one process, and none that got its pid since."""
-    if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
+    """Signal one process, and none that got its pid since (Linux); elsewhere the pid was right a moment ago."""
+    if sys.platform == "linux" and hasattr(os, "pidfd_open"):
+        handle = os.pidfd_open(process.pid)
+        try:
+            now = table.row(process.pid)
+            if now is None or now.started != process.started:
+                raise ProcessLookupError(process.pid)
+            signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)
+    else:
         os.kill(process.pid, number)
-        return
-    handle = os.pidfd_open(process.pid)
-    try:
-        now = table.row(process.pid)
-        if now is None or now.started != process.started:
-            raise ProcessLookupError(process.pid)
-        signal.pidfd_send_signal(handle, number)
-    finally:
-        os.close(handle)
 
 
 def _reached(action: Callable[[], None]) -> bool:
