@@ -190,6 +190,11 @@ class Team:
             raise Refused("misuse", "The team's ledger is open already.")
         self._source = ledger
 
+    def keep_ledger_open(self) -> Ledger:
+        """Open the ledger, and leave it open when a worker ends; the caller closes it."""
+        self._source = self.ledger
+        return self._source
+
     async def close(self) -> None:
         """Close a ledger that the team has opened; one that was handed in stays open."""
         if self._ledger is not None and isinstance(self._source, str):

@@ -26,7 +26,8 @@ class Worker:
 
     Attributes:
         name: may be used again after its process has ended. instance: never is.
-        recovery: the newest sweep for dead instances of this host.
+        recovery: the newest sweep for dead instances of this host. left: offers and tenures that still ran when the
+        drain's time was over.
     """
 
     def __init__(self, team: Team, *, name: str, agents: tuple[str, ...], concurrency: int) -> None:
@@ -37,6 +38,7 @@ class Worker:
         self.agents = agents
         self.concurrency = concurrency
         self.recovery = Recovery(failed={})
+        self.left = 0
         self._ledger = team.ledger
         self._house = Housekeeper(self._ledger, self.instance, lease_ms=team.settings.lease_ms)
         self._serving: dict[tuple[str, int], asyncio.Task[None]] = {}
@@ -78,7 +80,8 @@ class Worker:
         self._draining.set()
         running = list(self._serving.values())
         if running:
-            await asyncio.wait(running, timeout=drain)
+            _, pending = await asyncio.wait(running, timeout=drain)
+            self.left = len(pending)
         for task in (*self._loops, *self._serving.values()):
             task.cancel()
         await asyncio.gather(*self._loops, *self._serving.values(), return_exceptions=True)
