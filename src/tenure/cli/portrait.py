@@ -1,0 +1,145 @@
+"""``tenure show`` for people: a paragraph for each fact, none that merges two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from tenure.cli.history import HopStory, TenureStory
+from tenure.cli.picture import Picture
+from tenure.cli.talk import one_line, plural, seconds, when
+from tenure.runtime.facts import OpenWork
+
+INDENT = " " * 13
+
+
+def portrait(picture: Picture, now: int) -> str:
+    """The whole text. ``now`` is the ledger's time in milliseconds."""
+    parts = [
+        ("task", list(_head(picture))),
+        ("execution", list(_execution(picture, now))),
+        ("routing", list(_routing(picture))),
+        ("termination", list(_termination(picture))),
+        ("effects", list(_effects(picture, now))),
+        ("answerable", list(_answerable(picture, now))),
+        ("hops", [_hop(hop) for hop in picture.hops] or ["none"]),
+    ]
+    if picture.children:
+        parts.append(
+            ("children", [f"{child.child_id} {child.agent}: {_outcome(child.outcome)}" for child in picture.children])
+        )
+    if picture.result is not None:
+        parts.append(("result", [_json(picture.result)]))
+    return "\n".join(f"{name:<12} " + f"\n{INDENT}".join(lines) for name, lines in parts)
+
+
+def _head(picture: Picture) -> Iterator[str]:
+    yield picture.task_id
+    if picture.goal is not None:
+        yield one_line(picture.goal)
+    if picture.erased:
+        yield "content was erased"
+    if picture.parent:
+        yield f"delegated by {picture.parent}"
+    if picture.conversation:
+        yield f"conversation {picture.conversation}"
+    yield f"submitted {when(picture.created_at)}, last event {when(picture.at)}"
+
+
+def _execution(picture: Picture, now: int) -> Iterator[str]:
+    facts = picture.execution
+    reason = f" ({picture.reason})" if picture.reason else ""
+    yield f"{facts.phase}{reason}, epoch {facts.epoch}"
+    if facts.owner:
+        yield f"{facts.owner} may act, as instance {facts.instance}"
+        ends = facts.lease_until - now
+        yield f"its lease ends in {seconds(ends)}" if ends >= 0 else f"its lease ended {seconds(-ends)} ago"
+    else:
+        yield "nobody may act now"
+    if picture.waits_on:
+        yield f"waits for {picture.waits_on}, until {when(picture.wake_by)} at the latest"
+    if facts.overdue_ms > 0:
+        yield f"OVERDUE by {seconds(facts.overdue_ms)}: a deadline has passed, and no worker has acted on it"
+
+
+def _routing(picture: Picture) -> Iterator[str]:
+    facts = picture.routing
+    routes = f", routes {', '.join(facts.routes)}" if facts.routes else ""
+    yield f"{facts.receiver} receives live input{routes}" if facts.receiver else "nobody receives live input now"
+    if facts.unread:
+        yield f"{plural(facts.unread, 'message')} not consumed, for the next owner"
+
+
+def _termination(picture: Picture) -> Iterator[str]:
+    facts = picture.termination
+    if not facts.running and not facts.residual:
+        yield "no work on the books"
+    for work in facts.running:
+        yield f"running      {_work(work)}"
+    for work in facts.residual:
+        yield f"RESIDUAL     {_work(work)}"
+    for tenure in facts.tenures:
+        yield _tenure(tenure)
+
+
+def _work(work: OpenWork) -> str:
+    told = "cancellation delivered" if work.cancel_delivered else "cancellation not known to be delivered"
+    asked = f", {told}" if work.state != "running" else ""
+    left = f", alive: {', '.join(work.survivors)}" if work.survivors else ""
+    return f"{work.work_id} {work.name} ({work.kind}) of epoch {work.epoch}{asked}, seen now: {work.seen_now}{left}"
+
+
+def _tenure(tenure: TenureStory) -> str:
+    who = f"epoch {tenure.epoch} {tenure.agent}:"
+    if not tenure.until:
+        return f"{who} not ended"
+    forced = f", ended by force ({tenure.reason})" if tenure.forced else ""
+    claim = tenure.termination or "nothing claimed of its work"
+    if tenure.residual:
+        claim += f" {', '.join(tenure.residual)}"
+    if tenure.unseen:
+        claim += f", {plural(tenure.unseen, 'helper')} not seen to end"
+    return f"{who} {claim}{forced}"
+
+
+def _effects(picture: Picture, now: int) -> Iterator[str]:
+    facts = picture.effects
+    counts = ", ".join(f"{number} {state}" for state, number in sorted(facts.by_state.items()))
+    yield counts or "none recorded"
+    for effect in facts.open:
+        check = f", next check {_ahead(effect.next_check, now)}" if effect.next_check else ""
+        reference = f", reference {effect.reference}" if effect.reference else ""
+        attempts = plural(effect.attempts, "attempt")
+        yield f"OPEN         {effect.effect_id} {effect.tool}: {effect.state}, {attempts}{reference}{check}"
+    for settled in facts.settled:
+        reference = f", reference {settled.reference}" if settled.reference else ""
+        yield f"settled      {settled.effect_id} {settled.tool}: {settled.state}{reference}"
+
+
+def _answerable(picture: Picture, now: int) -> Iterator[str]:
+    yield picture.answerable
+    question = picture.question
+    if question is not None:
+        yield f"asked {question.question_id} ({question.reason}): {_json(question.words)}"
+        if question.allowed:
+            yield f"allowed answers: {', '.join(question.allowed)}"
+        yield f"may answer: {', '.join(question.who) or 'the fallback'}; due {_ahead(question.due, now)}"
+
+
+def _hop(hop: HopStory) -> str:
+    moves = " → ".join(f"{move.state} {when(move.at)[11:]}" for move in hop.moves)
+    reason = f" ({hop.reason})" if hop.reason else ""
+    return f"{hop.n} {hop.sender} → {hop.receiver}: {hop.state}{reason}\n{INDENT}  {moves}"
+
+
+def _outcome(outcome: str) -> str:
+    return outcome or "not ended"
+
+
+def _ahead(at: int, now: int) -> str:
+    return f"in {seconds(at - now)}" if at >= now else f"OVERDUE by {seconds(now - at)}"
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

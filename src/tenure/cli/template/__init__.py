@@ -1,0 +1,1 @@
+"""The files that ``tenure init`` writes, as they are written."""
