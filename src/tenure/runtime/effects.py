@@ -3,83 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable
 from typing import Any
 
 from msgspec import Struct
 
-from tenure.errors import Fenced
+from tenure.errors import Fenced, TenureError
 from tenure.errors import Refused as RefusedError
 from tenure.protocol import commands as cmd
 from tenure.protocol.body import text_digest
-from tenure.protocol.settings import Policy
 from tenure.protocol.state import Effect
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Purpose
 from tenure.runtime import provider as pv
 from tenure.runtime.background import background
-from tenure.runtime.content import canonical, to_body, to_plain
+from tenure.runtime.content import to_body
 from tenure.runtime.hold import Hold
 from tenure.runtime.ids import jitter, new_id
+from tenure.runtime.intents import Intent
 from tenure.runtime.outcomes import Done, InDoubt, Outcome, Refused
 
 E = EffectState
+_LOG = logging.getLogger("tenure.effects")
+
+CANCEL_SECONDS = 2.0
+LAST_WORDS = 1.0
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
 
 
-class Intent(Struct, frozen=True, kw_only=True):
-    """What the caller asked for: the digest of the business intent, and what a repeat must share with it."""
+class Call(Struct, frozen=True):
+    """An effect that is being performed."""
 
-    provider: Any
-    tool: str
-    digest: str
-    compared: str
-    request: Any
-    policy: Policy
-    timeout: float | None
-    patience: float
-
-
-def intent_of(
-    provider: pv.Provider,
-    request: Any,
-    *,
-    key: str | None,
-    tool: str,
-    policy: Policy,
-    compare: tuple[str, ...] | None,
-    another: str,
-    timeout: float | None,
-    patience: float,
-) -> Intent:
-    """Name an intent.
-
-    Raises:
-        Refused: ``misuse`` when the provider has no name, an external or critical effect has no key, or a compared
-            field is not in the request.
-    """
-    plain = to_plain(request)
-    if not provider.name:
-        raise RefusedError("misuse", f"{type(provider).__name__} has no name.")
-    if key is None and policy.name in ("external", "critical"):
-        raise RefusedError("misuse", f"A {policy.name} effect names its key: the fields that are the business intent.")
-    parts = plain
-    if compare is not None:
-        missing = [name for name in compare if not isinstance(plain, dict) or name not in plain]
-        if missing:
-            raise RefusedError("misuse", f"Compared fields are not in the request: {', '.join(missing)}.")
-        parts = {name: plain[name] for name in compare}
-    key = provider.intent_key(plain) if key is None else key
-    return Intent(
-        provider=provider,
-        tool=tool,
-        digest=text_digest(f"{provider.name}\x1f{tool}\x1f{key}\x1f{another}"),
-        compared=text_digest(canonical(parts).decode()),
-        request=plain,
-        policy=policy,
-        timeout=timeout,
-        patience=patience,
-    )
+    intent: Intent
+    task: asyncio.Task[Outcome]
 
 
 class Effects:
@@ -88,33 +45,73 @@ class Effects:
     def __init__(self, hold: Hold) -> None:
         """Start with none in flight."""
         self._hold = hold
-        self._running: dict[str, tuple[str, asyncio.Task[Outcome], Policy]] = {}
+        self._calls: dict[str, Call] = {}
+
+    @property
+    def running(self) -> bool:
+        """Whether any is being performed."""
+        return bool(self._calls)
 
     async def perform(self, intent: Intent) -> Outcome:
         """Perform an effect once; the same intent asked for twice at the same time is one call."""
         self._hold.check_open()
-        running = self._running.get(intent.digest)
-        if running is None:
-            task = background(self._perform(intent), name=f"effect:{intent.tool}")
-            self._running[intent.digest] = (intent.compared, task, intent.policy)
-            task.add_done_callback(lambda _: self._running.pop(intent.digest, None))
-            return await asyncio.shield(task)
-        compared, task, _ = running
-        if compared != intent.compared:
+        call = self._calls.get(intent.digest)
+        if call is None:
+            # A task of its own: what interrupts the caller does not interrupt the record.
+            call = Call(intent, background(self._perform(intent), name=f"effect:{intent.tool}"))
+            self._calls[intent.digest] = call
+            call.task.add_done_callback(lambda _: self._calls.pop(intent.digest, None))
+        elif call.intent.compared != intent.compared:
             raise RefusedError("intent_conflict", "The same key is in flight with another request.")
-        return await asyncio.shield(task)
+        return await asyncio.shield(call.task)
 
-    async def retire(self) -> None:
-        """Give calls in flight the grace of their policy to answer; what has not answered then is in doubt."""
-        running = list(self._running.values())
-        if not running:
-            return
-        await asyncio.wait([task for _, task, _ in running], timeout=max(p.grace_ms for _, _, p in running) / 1000)
-        left = [task for _, task, _ in running if not task.done()]
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.wait(left, timeout=1)
+    async def cancel(self, intent: Intent) -> Outcome:
+        """Ask the provider to end what it has taken on. Only what it *shows* to be over counts as cancelled."""
+        self._hold.check_open()
+        effect = await self._open_effect(intent)
+        if effect is None:
+            raise RefusedError("unknown_effect", f"No open effect of {intent.tool} with this key.")
+        effect = await self._withdraw(intent, effect)
+        return await self._answered(effect)
+
+    async def retire(self, *, owned: bool) -> int:
+        """Give each call the grace of its policy to answer, then cancel it: what has not answered is in doubt.
+
+        A provider that has ``cancel`` is asked for it then, while the task is still ours. Returns the number of calls
+        that were not seen to end here.
+        """
+        seen = await asyncio.gather(*(self._retire_call(call, owned=owned) for call in list(self._calls.values())))
+        return seen.count(False)
+
+    async def _retire_call(self, call: Call, *, owned: bool) -> bool:
+        await asyncio.wait({call.task}, timeout=call.intent.policy.grace_ms / 1000 if owned else 0)
+        if call.task.done():
+            return True
+        call.task.cancel()
+        await asyncio.wait({call.task}, timeout=LAST_WORDS)
+        if owned and pv.can(call.intent.provider, "cancel"):
+            try:
+                effect = await self._open_effect(call.intent)
+                if effect is not None:
+                    await self._withdraw(call.intent, effect)
+            except TenureError as error:
+                _LOG.debug("cancel %s: %s", call.intent.tool, error)  # it stays in doubt, which the books say
+        return call.task.done()
+
+    async def _open_effect(self, intent: Intent) -> Effect | None:
+        found = await self._hold.ledger.effects(self._hold.task_id, open_only=True)
+        return next((effect for effect in found if effect.intent == intent.digest), None)
+
+    async def _withdraw(self, intent: Intent, effect: Effect) -> Effect:
+        """Send the provider's cancellation as an attempt of its own. That it was sent proves nothing."""
+        if not pv.can(intent.provider, "cancel"):
+            return effect
+        asking = await self._attempt(effect, Purpose.CANCEL)
+        if asking is None:
+            return effect
+        limit = min(intent.timeout or CANCEL_SECONDS, CANCEL_SECONDS)
+        answer = await self._ask(intent, asking, "cancel", limit)
+        return await self._record_answer(asking, answer, EvidenceKind.RESPONSE)
 
     async def _perform(self, intent: Intent) -> Outcome:
         provider = intent.provider
@@ -181,9 +178,12 @@ class Effects:
                 break
             await asyncio.sleep(jitter(pause))
             pause = min(pause * 2, LONGEST_PAUSE)
-        if not effect.state.settled:
-            return await self._in_doubt(effect, "Nothing has settled it so far.")
-        return await self._recorded(effect, repeated=False)
+        return await self._answered(effect)
+
+    async def _answered(self, effect: Effect) -> Outcome:
+        if effect.state.settled:
+            return await self._recorded(effect, repeated=False)
+        return await self._in_doubt(effect, "Nothing has settled it so far.")
 
     async def _step(self, intent: Intent, effect: Effect) -> Effect:
         """One way out of doubt: look up, then call again if that cannot act twice, then seal."""
@@ -206,12 +206,17 @@ class Effects:
         looking = await self._attempt(effect, purpose)
         if looking is None:
             return effect
-        ask = intent.provider.lookup if purpose is Purpose.LOOKUP else intent.provider.seal
-        try:
-            answer = await _limited(ask(await self._request_of(looking), key=provider_key(looking)), intent.timeout)
-        except Exception as error:  # noqa: BLE001 - a look that failed has seen nothing
-            answer = pv.Inconclusive(f"{type(error).__name__}: {error}")
+        answer = await self._ask(intent, looking, str(purpose), intent.timeout)
         return await self._record_answer(looking, answer, EvidenceKind.LOOKUP)
+
+    async def _ask(self, intent: Intent, effect: Effect, method: str, timeout: float | None) -> object:
+        """Call an optional method of the provider. One that failed has shown nothing."""
+        request = await self._request_of(effect)
+        more = {"reference": effect.reference} if pv.takes_reference(intent.provider, method) else {}
+        try:
+            return await _limited(getattr(intent.provider, method)(request, key=provider_key(effect), **more), timeout)
+        except Exception as error:  # noqa: BLE001 - see above
+            return pv.Inconclusive(f"{type(error).__name__}: {error}")
 
     async def _attempt(self, effect: Effect, purpose: Purpose) -> Effect | None:
         """Commit one more call; ``None`` when the ledger finds that it could act twice or somebody else is at it."""
@@ -230,6 +235,16 @@ class Effects:
         return {"instance": self._hold.instance, "epoch": self._hold.epoch}
 
     async def _record_answer(self, effect: Effect, answer: object, seen_by: EvidenceKind) -> Effect:
+        """Record an answer as evidence. One that such a call cannot give shows nothing."""
+        try:
+            return await self._record_evidence(effect, answer, seen_by)
+        except RefusedError as error:
+            if error.code not in ("evidence_insufficient", "invalid"):
+                raise
+            words = f"{type(answer).__name__} was no evidence: {error}"
+        return await self._record(effect, E.IN_DOUBT, EvidenceKind.NONE, body={"error": words})
+
+    async def _record_evidence(self, effect: Effect, answer: object, seen_by: EvidenceKind) -> Effect:
         """Translate a provider's answer into evidence."""
         match answer:
             case pv.Confirmed(value, reference):

@@ -58,12 +58,18 @@ class Hold:
         self.lost = asyncio.Event()
         self.cancel_requested = asyncio.Event()
         self.asked = asyncio.Event()
+        self.out_of_bounds = asyncio.Event()
         self._deadline = 0
         self.prolong(asked_at)
 
     def prolong(self, sent_at: int) -> None:
         """Take note of a heartbeat that the ledger has answered; a quarter of the lease is kept as a margin."""
         self._deadline = max(self._deadline, sent_at + self.settings.lease_ms * 3 // 4)
+
+    @property
+    def left(self) -> float:
+        """Seconds for which this process may still act; 0 or less when it must assume that it may not."""
+        return (self._deadline - uptime_ms()) / 1000
 
     @property
     def overdue(self) -> bool:

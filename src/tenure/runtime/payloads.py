@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -35,7 +35,7 @@ class InFlight(Struct, frozen=True, kw_only=True):
     Attributes:
         works: open works of earlier tenures, as facts with outcome ``running`` or ``unknown``.
         effects: effects without settling evidence. delegations: children, ended or not.
-        ended: works that ended after the sender's part was frozen, with what they brought.
+        ended: works that ended, and effects that were settled, after the sender's part was frozen.
     """
 
     works: tuple[Fact, ...] = ()
@@ -62,7 +62,9 @@ async def next_payload(
 ) -> Payload:
     """The sender's part of the next hop: everything carried once, and the new on top."""
     effects = await ledger.effects(task.task_id)
-    done = _once((*carried.done, *in_flight.ended, *settled_facts(effects, task.owner), *decision.done))
+    known = {fact.id: fact.by for fact in (*carried.done, *in_flight.ended)}
+    settled = settled_facts(effects, lambda effect_id: known.get(effect_id, task.owner))
+    done = _once((*carried.done, *in_flight.ended, *settled, *decision.done))
     return Payload(
         task_id=task.task_id,
         handoff_id=handoff_id,
@@ -80,24 +82,29 @@ async def next_payload(
     )
 
 
-def settled_facts(effects: Iterable[Effect], by: str) -> tuple[Fact, ...]:
-    """Settled effects as facts: what was done, how it came out, where to look it up. Never the key."""
+def settled_facts(effects: Iterable[Effect], by: Callable[[str], str]) -> tuple[Fact, ...]:
+    """Settled effects as facts: what was done, how it came out, where to look it up. Never the key.
+
+    ``by`` tells who did it, as far as that is known; handing a fact on does not make it the sender's.
+    """
     return tuple(
         Fact(
             id=effect.effect_id,
             what=effect.tool,
             outcome=_FACT_OF[effect.state],  # type: ignore[arg-type]  # the table's values are the literals
             reference=effect.reference,
-            by=by,
+            by=by(effect.effect_id),
         )
         for effect in effects
         if effect.state in _FACT_OF
     )
 
 
-async def books_of(ledger: Ledger, task: Task) -> InFlight:
-    """What is in flight, as facts that a receiver can read."""
-    open_effects = await ledger.effects(task.task_id, open_only=True)
+async def books_of(ledger: Ledger, task: Task, payload: Payload) -> InFlight:
+    """What is in flight and what the sender's part could not tell yet, as facts that a receiver can read."""
+    effects = await ledger.effects(task.task_id)
+    told = {fact.id for fact in payload.done}
+    news = settled_facts([effect for effect in effects if effect.effect_id not in told], lambda _: "")
     return InFlight(
         works=tuple(
             Fact(
@@ -110,21 +117,24 @@ async def books_of(ledger: Ledger, task: Task) -> InFlight:
         ),
         effects=tuple(
             Fact(id=effect.effect_id, what=effect.tool, outcome="unknown", reference=effect.reference)
-            for effect in open_effects
+            for effect in effects
+            if not effect.state.settled
         ),
         delegations=task.children,
-        ended=tuple([await _ended(ledger, task, ending) for ending in task.endings]),
+        ended=(*[await _ended(ledger, task, ending) for ending in task.endings], *news),
     )
 
 
 async def _ended(ledger: Ledger, task: Task, ending: Any) -> Fact:
     body = await ledger.body(task.root_id, ending.result) if ending.result else None
-    returned = ending.how in (WorkEnd.RETURNED, WorkEnd.EXITED)
+    data = body.value() if body is not None else None
+    # A process tells by its exit code whether it did what it was started for.
+    done = ending.how is WorkEnd.RETURNED or (ending.how is WorkEnd.EXITED and data == 0)
     return Fact(
         id=ending.work_id,
         what=ending.name,
-        outcome="done" if returned else "unknown" if ending.how is WorkEnd.VANISHED else "failed",
-        data=body.value() if body is not None else None,
+        outcome="done" if done else "unknown" if ending.how is WorkEnd.VANISHED else "failed",
+        data=data,
     )
 
 

@@ -6,6 +6,7 @@ the runtime a way out of doubt; one that adds none leaves an effect in doubt to 
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from msgspec import Struct
@@ -94,6 +95,11 @@ class Provider:
         """
         del request, key
         raise Refused("misuse", f"Provider {self.name} does not implement apply.")
+
+
+def takes_reference(provider: Provider, method: str) -> bool:
+    """Whether an optional method wants the provider's own name for the effect (a job's id) as ``reference``."""
+    return "reference" in inspect.signature(getattr(provider, method)).parameters
 
 
 def can(provider: Provider, method: str) -> bool:

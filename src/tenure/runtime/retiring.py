@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tenure.errors import Fenced, Refused
 from tenure.protocol import commands as cmd
 from tenure.protocol import decisions as dec
 from tenure.protocol.vocabulary import Reason, WaitOn
-from tenure.runtime.background import background
 from tenure.runtime.content import to_body
 from tenure.runtime.decisions import Complete, Escalate, GiveBack, Transfer, Wait
-from tenure.runtime.hold import Hold
 from tenure.runtime.ids import new_id
 from tenure.runtime.jobs import Job
 from tenure.runtime.payloads import encode_payload, next_payload
 from tenure.runtime.tenure import Tenure
-from tenure.runtime.works import report_end
 
 if TYPE_CHECKING:
     from tenure.runtime.team import Team
+
+STRAY = 0.01
+"""Seconds in which a handler that has returned is seen to end, unless it left something running."""
 
 
 async def retire_by_decision(own: Tenure[Any], decided: dec.Decision, handler: Job) -> cmd.Receipt:
@@ -29,8 +30,9 @@ async def retire_by_decision(own: Tenure[Any], decided: dec.Decision, handler: J
     """
     hold = own.hold
     hold.closing = True
-    await own.effects.retire()
-    quiet = not own.works.running and not own.inbox.routes and handler.outcome is not None
+    if await handler.wait(STRAY) is None:
+        await own.works.adopt(handler)
+    quiet = not own.works.running and not own.effects.running and not own.inbox.routes
     failed = isinstance(decided, dec.FailWith | dec.GiveBackTo)
     receipt = await hold.say(
         cmd.Retire,
@@ -43,36 +45,29 @@ async def retire_by_decision(own: Tenure[Any], decided: dec.Decision, handler: J
     if quiet:
         return receipt
     await own.inbox.close_routes()
-    retired, delivered = await own.works.retire(() if handler.outcome is not None else (handler,))
+    (retired, delivered), unseen = await asyncio.gather(own.works.retire(), own.effects.retire(owned=True))
     await own.works.reported(1)
-    unseen = own.works.unseen_helpers(retired)
+    ended = own.works.ended(retired)
     receipt = await hold.say(
-        cmd.Release, routes_retired=True, ended=own.works.ended(retired), delivered=delivered, unseen=unseen
+        cmd.Release,
+        routes_retired=True,
+        ended=ended,
+        delivered=delivered,
+        unseen=unseen + own.works.unseen_helpers(retired),
     )
+    own.works.stated(ended)
     own.works.keep_watching()
     return receipt
 
 
 async def retire_lost(own: Tenure[Any], handler: Job) -> None:
-    """After the tenure was lost: stop what runs, and report each end as it is seen, late or not."""
-    hold = own.hold
-    hold.closing = True
+    """After the tenure was lost: ask all of it to end at once, and report each end as it is seen, late or not."""
+    own.hold.closing = True
     handler.request_cancel()
-    await own.effects.retire()
+    own.works.request_end()
     await own.inbox.close_routes()
-    await own.works.retire(() if handler.outcome is not None else (handler,))
+    await asyncio.gather(own.works.retire((handler,)), own.effects.retire(owned=False))
     own.works.keep_watching()
-
-    # However long it takes: the handler is on the books as residual until it is seen to end.
-    def report(job: Job) -> None:
-        _ = background(_report_handler(hold, job), name=f"report:{job.name}")
-
-    handler.on_end(report)
-
-
-async def _report_handler(hold: Hold, job: Job) -> None:
-    if job.outcome is not None:
-        await report_end(hold, job.work_id, job.outcome.how)
 
 
 async def to_protocol(team: Team, own: Tenure[Any], decision: object) -> dec.Decision:
@@ -101,17 +96,16 @@ async def failure(own: Tenure[Any], error: BaseException) -> dec.Decision:
     """A handler that raised, as a structured failure: returned to a sender when there is one."""
     reason = Reason.CAPABILITY if own.out_of_bounds else Reason.RAISED
     words = f"{type(error).__name__}: {error}"
-    task = await own.hold.ledger.task(own.task_id)
-    if task is not None and task.hops:
-        return await give_back(own, reason, words)
-    return dec.FailWith(reason=reason, detail=to_body({"error": words}))
+    return await give_back(own, reason, words)
 
 
 async def give_back(own: Tenure[Any], reason: Reason, detail: str) -> dec.Decision:
-    """A return: the same facts go back, with the reason and what has been done since."""
+    """A return: the same facts go back, with the reason and what has been done since. Without a sender, a failure."""
     task = await own.hold.ledger.task(own.task_id)
     if task is None:
         raise Fenced("stale_epoch", own.task_id)
+    if not task.hops:
+        return dec.FailWith(reason=reason, detail=to_body({"error": detail}))
     summary = f"{reason}: {detail}" if detail else str(reason)
     returned = Transfer[Any](to="", data=own.payload.data, summary=summary, trigger="return")
     payload = await next_payload(own.hold.ledger, task, own.payload, own.in_flight, returned, own.payload.handoff_id)

@@ -9,21 +9,17 @@ from typing import TYPE_CHECKING, Any
 from tenure.errors import Fenced, Refused, TenureError
 from tenure.ledger import OpenOffer
 from tenure.protocol import commands as cmd
-from tenure.protocol import decisions as dec
 from tenure.protocol.payload import Payload
-from tenure.protocol.settings import LOCAL
 from tenure.protocol.state import Task
-from tenure.protocol.vocabulary import OfferKind, Reason, WorkKind
+from tenure.protocol.vocabulary import OfferKind, Reason
 from tenure.runtime.clock import uptime_ms
 from tenure.runtime.content import from_plain, to_body
-from tenure.runtime.decisions import Decision
 from tenure.runtime.hold import Hold, execute_patiently
 from tenure.runtime.housekeeper import Housekeeper
 from tenure.runtime.ids import new_id
-from tenure.runtime.jobs import CoroutineJob
 from tenure.runtime.offered import Offered
 from tenure.runtime.payloads import books_of, decode_payload
-from tenure.runtime.retiring import failure, retire_by_decision, retire_lost, to_protocol
+from tenure.runtime.running import Running
 from tenure.runtime.tenure import Tenure
 
 if TYPE_CHECKING:
@@ -46,6 +42,14 @@ class Serving:
         self._instance = instance
         self._offer = offer
         self._agent = team.agents[offer.agent]
+        self._hold: Hold | None = None
+
+    def let_go(self) -> bool:
+        """Stop acting as the owner: the worker ends. ``False`` when nothing is owned yet."""
+        if self._hold is None:
+            return False
+        self._hold.lose(Fenced("lease_lost", "The worker has stopped.", task_id=self._hold.task_id))
+        return True
 
     async def run(self) -> None:
         """Pick up, acknowledge, run, retire. That somebody else was faster is no error."""
@@ -102,13 +106,19 @@ class Serving:
             task_id=self._offer.task_id, agent=self._agent.name, kind=self._offer.kind, given=given, payload=payload
         )
         try:
-            refusal = await hook(offered)
+            async with asyncio.timeout(await self._ack_seconds()):
+                refusal = await hook(offered)
         except Exception as error:  # noqa: BLE001 - whatever the hook raises, the agent has not started
             await self._decline(Reason.START_FAILED, f"{type(error).__name__}: {error}")
             return False
         if refusal:
             await self._decline(Reason.DECLINED, refusal)
         return not refusal
+
+    async def _ack_seconds(self) -> float:
+        """How long the hook may take: a claim lapses that is not acknowledged in time."""
+        task = await self._ledger.task(self._offer.task_id)
+        return (task.settings if task is not None else self._team.settings).ack_ms / 1000
 
     async def _decline(self, reason: Reason, words: str) -> None:
         await self._say(cmd.Decline, reason=reason, detail=to_body({"reason": words}))
@@ -137,6 +147,7 @@ class Serving:
     # --- the tenure ---------------------------------------------------------------------------------------------
 
     async def _own(self, hold: Hold, task: Task, given: Any, payload: Payload) -> None:
+        self._hold = hold
         self._house.add(hold)
         try:
             document = await self._ledger.body(task.root_id, task.document) if task.document else None
@@ -146,107 +157,9 @@ class Serving:
                 task,
                 given=given,
                 payload=payload,
-                in_flight=await books_of(self._ledger, task),
+                in_flight=await books_of(self._ledger, task, payload),
                 state=document.value() if document is not None else None,
             )
-            await self._run_handler(own)
+            await Running(self._team, own).run()
         finally:
             self._house.remove(hold)
-
-    async def _run_handler(self, own: Tenure[Any]) -> None:
-        """Run the handler as owned work, and end its tenure by what it decides or by what happens to it."""
-        hold = own.hold
-        decided: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
-        job = CoroutineJob(
-            lambda: self._decide(own, decided),
-            work_id=f"handler:{hold.epoch}",
-            name=own.agent,
-            policy=LOCAL,
-            kind=WorkKind.HANDLER,
-        )
-        await job.start()
-        try:
-            await self._first_of(decided, hold)
-            if not decided.done() and hold.error is None:
-                job.request_cancel()
-                await asyncio.wait({decided}, timeout=LOCAL.grace_ms / 1000)
-            if hold.error is not None:
-                raise hold.error
-            await self._end(own, job, decided)
-        except Fenced:
-            await retire_lost(own, job)
-        finally:
-            # Looked at, so that a failure that came after the loss is not reported as forgotten.
-            if not decided.cancel() and not decided.cancelled():
-                decided.exception()
-
-    async def _decide(self, own: Tenure[Any], decided: asyncio.Future[Decision]) -> None:
-        """The handler's coroutine. Its answer is known when it returns, its end when it is seen with all it started."""
-        try:
-            decision = await self._agent.handler(own)
-        except asyncio.CancelledError:
-            decided.cancel()
-            raise
-        except BaseException as error:
-            if not decided.done():
-                decided.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
-        else:
-            if not decided.done():
-                decided.set_result(decision)
-
-    async def _first_of(self, decided: asyncio.Future[Decision], hold: Hold) -> None:
-        """Wait for the decision, the loss of the tenure, or a requested cancellation."""
-        waiting: list[asyncio.Future[Any]] = [
-            asyncio.ensure_future(event.wait()) for event in (hold.lost, hold.cancel_requested)
-        ]
-        try:
-            await asyncio.wait({decided, *waiting}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
-
-    async def _end(self, own: Tenure[Any], job: CoroutineJob, decided: asyncio.Future[Decision]) -> None:
-        """State the decision. One that the ledger refuses is a failure of the handler, and is stated as such."""
-        decision = await self._decision(own, decided)
-        if decision is None:
-            await own.hold.lost.wait()
-            raise own.hold.error or Fenced("stale_epoch", own.task_id)
-        try:
-            receipt = await retire_by_decision(own, decision, job)
-        except Refused as error:
-            own.hold.check()
-            _LOG.warning("The decision of %s on %s was refused: %s", own.agent, own.task_id, error)
-            receipt = await retire_by_decision(own, await failure(own, error), job)
-        if receipt.status == "gate":
-            await self._wait_for_gate(own)
-
-    async def _decision(self, own: Tenure[Any], decided: asyncio.Future[Decision]) -> dec.Decision | None:
-        """What the handler decided, as the ledger takes it; ``None`` when it neither decided nor was seen to stop."""
-        if not decided.done():
-            return None
-        if decided.cancelled():
-            if own.hold.cancel_requested.is_set():
-                return dec.StopAsAsked()
-            return await failure(own, RuntimeError("the handler cancelled itself"))
-        error = decided.exception()
-        if error is not None:
-            if isinstance(error, Fenced):
-                raise error
-            return await failure(own, error)
-        try:
-            return await to_protocol(self._team, own, decided.result())
-        except Refused as refusal:
-            return await failure(own, refusal)
-
-    async def _wait_for_gate(self, own: Tenure[Any]) -> None:
-        """Keep the lease while the end of the task waits for what is open; the ledger ends the wait in any case."""
-        hold = own.hold
-        while hold.error is None:
-            position = await self._ledger.wait(0, 0)
-            task = await self._ledger.task(hold.task_id)
-            if task is None or task.tenure is None or task.tenure.epoch != hold.epoch:
-                return
-            await self._ledger.wait(position, POLL)

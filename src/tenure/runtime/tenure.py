@@ -12,9 +12,10 @@ from tenure.protocol.settings import Policy
 from tenure.protocol.state import Task
 from tenure.runtime.content import to_body
 from tenure.runtime.delegation import Delegations, Result
-from tenure.runtime.effects import Effects, intent_of
+from tenure.runtime.effects import Effects
 from tenure.runtime.hold import Hold
 from tenure.runtime.inbox import Inbox, Message, Route
+from tenure.runtime.intents import intent_of
 from tenure.runtime.outcomes import Outcome
 from tenure.runtime.payloads import InFlight
 from tenure.runtime.provider import Provider
@@ -141,7 +142,40 @@ class Tenure(Generic[T]):
             return await self.effects.perform(intent)
         except Refused as error:
             self._refused_tools += error.code == "tool_not_allowed"
+            if self.out_of_bounds:
+                self.hold.out_of_bounds.set()
             raise
+
+    async def cancel_effect(
+        self,
+        provider: Provider,
+        request: Any,
+        *,
+        key: str,
+        tool: str = "",
+        another: str = "",
+        timeout: float | None = 30,
+    ) -> Outcome:
+        """Ask the provider to end an effect of this task that it has taken on, and say what it showed.
+
+        Without a ``cancel`` of the provider nothing is asked. Only a provider that *saw* the end makes the answer
+        ``Refused`` with the state ``cancelled``; a request that was merely sent leaves it :class:`InDoubt`.
+
+        Raises:
+            Refused: ``unknown_effect`` when no effect with this key is open.
+        """
+        intent = intent_of(
+            provider,
+            request,
+            key=key,
+            tool=tool or provider.name,
+            policy=policy_of("external"),
+            compare=None,
+            another=another,
+            timeout=timeout,
+            patience=0,
+        )
+        return await self.effects.cancel(intent)
 
     @property
     def out_of_bounds(self) -> bool:

@@ -10,7 +10,7 @@ from tenure.errors import Refused, TenureError
 from tenure.protocol import commands as cmd
 from tenure.protocol.body import Body
 from tenure.protocol.settings import POLICIES, Policy
-from tenure.protocol.vocabulary import WorkEnd
+from tenure.protocol.vocabulary import WorkEnd, WorkKind
 from tenure.runtime.background import background
 from tenure.runtime.content import to_body
 from tenure.runtime.hold import Hold
@@ -82,6 +82,7 @@ class Works:
         self._booked: set[str] = set()
         self._reported: set[str] = set()
         self._retiring = False
+        self._ending = False
 
     def spawn(
         self, work: Coroutine[Any, Any, T] | Callable[[], Coroutine[Any, Any, T]], policy: str | Policy, name: str
@@ -113,9 +114,33 @@ class Works:
         """Whether anything was not seen to end, helpers included."""
         return bool(self._starts) or bool(self._jobs)
 
+    async def adopt(self, handler: Job) -> None:
+        """Book what a handler has left running behind the handle's back, as work that was not seen to end."""
+        self._jobs[handler.work_id] = handler
+        handler.on_end(self._on_end)
+        try:
+            await self._hold.say(
+                cmd.StartWork,
+                work_id=handler.work_id,
+                kind=WorkKind.COROUTINE,
+                name=f"left running by {handler.name}",
+                policy=handler.policy,
+                locator=handler.locator,
+            )
+        except Refused:
+            return  # counted as unseen then, as a helper is
+        self._booked.add(handler.work_id)
+
+    def request_end(self) -> None:
+        """Ask everything to end, what is just being started included."""
+        self._ending = True
+        for job in list(self._jobs.values()):
+            job.request_cancel()
+
     async def retire(self, besides: tuple[Job, ...] = ()) -> tuple[Retired, tuple[str, ...]]:
         """Ask everything to end and observe what does, within the policies' graces. Returns delivered requests too."""
         self._retiring = True
+        self.request_end()
         if self._starts:
             await asyncio.wait(self._starts)
         delivered: list[str] = []
@@ -124,17 +149,21 @@ class Works:
             if arrived and job.work_id in self._booked:
                 delivered.append(job.work_id)
 
-        retired = await retire([*self._jobs.values(), *besides], on_cancel=note)
+        jobs = {job.work_id: job for job in (*self._jobs.values(), *besides)}
+        retired = await retire(list(jobs.values()), on_cancel=note)
         return retired, tuple(delivered)
 
     def ended(self, retired: Retired) -> tuple[cmd.Ended, ...]:
-        """The booked works that were seen to end, for the release."""
-        found = []
-        for work_id, outcome in retired.ended.items():
-            if work_id in self._booked and work_id not in self._reported:
-                self._reported.add(work_id)
-                found.append(cmd.Ended(work_id=work_id, how=outcome.how, result=result_body(outcome)))
-        return tuple(found)
+        """The booked works that were seen to end and not reported, for the release."""
+        return tuple(
+            cmd.Ended(work_id=work_id, how=outcome.how, result=result_body(outcome))
+            for work_id, outcome in retired.ended.items()
+            if work_id in self._booked and work_id not in self._reported
+        )
+
+    def stated(self, ended: tuple[cmd.Ended, ...]) -> None:
+        """Note that the ledger has taken these ends. Before that they count as not reported."""
+        self._reported.update(end.work_id for end in ended)
 
     def unseen_helpers(self, retired: Retired) -> int:
         """How many helpers were not seen to end."""
@@ -169,7 +198,12 @@ class Works:
         if job.policy.booked:
             try:
                 await self._hold.say(
-                    cmd.StartWork, work_id=job.work_id, kind=job.kind, name=job.name, policy=job.policy
+                    cmd.StartWork,
+                    work_id=job.work_id,
+                    kind=job.kind,
+                    name=job.name,
+                    policy=job.policy,
+                    locator=job.locator,
                 )
             except TenureError:
                 job.discard()
@@ -177,6 +211,8 @@ class Works:
             self._booked.add(job.work_id)
         self._jobs[job.work_id] = job
         job.on_end(self._on_end)
+        if self._ending:
+            job.request_cancel()
         await job.start()
         if job.policy.booked and job.locator is not None and job.locator.group:
             await self._hold.say(cmd.LocateWork, work_id=job.work_id, locator=job.locator)

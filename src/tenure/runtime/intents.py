@@ -1,0 +1,68 @@
+"""What an effect is meant to be: the business intent, named by its key, and what a repeat must share with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from tenure.errors import Refused as RefusedError
+from tenure.protocol.body import text_digest
+from tenure.protocol.settings import Policy
+from tenure.runtime import provider as pv
+from tenure.runtime.content import canonical, to_plain
+
+
+class Intent(Struct, frozen=True, kw_only=True):
+    """What the caller asked for: the digest of the business intent, and what a repeat must share with it."""
+
+    provider: Any
+    tool: str
+    digest: str
+    compared: str
+    request: Any
+    policy: Policy
+    timeout: float | None
+    patience: float
+
+
+def intent_of(
+    provider: pv.Provider,
+    request: Any,
+    *,
+    key: str | None,
+    tool: str,
+    policy: Policy,
+    compare: tuple[str, ...] | None,
+    another: str,
+    timeout: float | None,
+    patience: float,
+) -> Intent:
+    """Name an intent.
+
+    Raises:
+        Refused: ``misuse`` when the provider has no name, an external or critical effect has no key, or a compared
+            field is not in the request.
+    """
+    plain = to_plain(request)
+    if not provider.name:
+        raise RefusedError("misuse", f"{type(provider).__name__} has no name.")
+    if key is None and policy.name in ("external", "critical"):
+        raise RefusedError("misuse", f"A {policy.name} effect names its key: the fields that are the business intent.")
+    parts = plain
+    if compare is not None:
+        missing = [name for name in compare if not isinstance(plain, dict) or name not in plain]
+        if missing:
+            raise RefusedError("misuse", f"Compared fields are not in the request: {', '.join(missing)}.")
+        parts = {name: plain[name] for name in compare}
+    key = provider.intent_key(plain) if key is None else key
+    return Intent(
+        provider=provider,
+        tool=tool,
+        digest=text_digest(f"{provider.name}\x1f{tool}\x1f{key}\x1f{another}"),
+        compared=text_digest(canonical(parts).decode()),
+        request=plain,
+        policy=policy,
+        timeout=timeout,
+        patience=patience,
+    )
