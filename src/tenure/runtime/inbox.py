@@ -52,7 +52,11 @@ class Inbox:
         return frozenset(self._routes)
 
     async def receive(self, timeout: float | None = None) -> Message | None:
-        """The next message, in order; ``None`` when none came within ``timeout`` seconds or the tenure retires."""
+        """The next message, in order; ``None`` when none came within ``timeout`` seconds or the tenure retires.
+
+        Raises:
+            Fenced: the tenure was lost.
+        """
         loop = asyncio.get_running_loop()
         give_up = None if timeout is None else loop.time() + timeout
         async with self._lock:
@@ -74,6 +78,8 @@ class Inbox:
                 if left <= 0:
                     return None
                 await self._hold.ledger.wait(position, left)
+            self._hold.check()
+            await asyncio.sleep(0)  # whoever asks again and again can still be cancelled in between
         return None
 
     def route(self, name: str) -> Route:
