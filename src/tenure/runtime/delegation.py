@@ -72,8 +72,9 @@ class Delegations:
             await self._hold.say(
                 cmd.Delegate, child_id=task_id, candidates=(candidate,), payload=encode_payload(payload)
             )
-        except Refused as error:
-            if error.code != "task_exists":
+        except Refused:
+            # After a crash the child is there already, whatever else would stand against a new one by now.
+            if await self._hold.ledger.task(task_id) is None:
                 raise
         return task_id
 
