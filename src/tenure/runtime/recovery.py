@@ -15,7 +15,7 @@ from tenure.errors import Refused, TenureError
 from tenure.ledger import Instance, Ledger, root_of
 from tenure.protocol import commands as cmd
 from tenure.protocol.state import Locator, Task
-from tenure.protocol.vocabulary import WorkEnd, WorkKind
+from tenure.protocol.vocabulary import DIES_WITH_PROCESS, WorkEnd, WorkKind
 from tenure.runtime.ids import new_id
 from tenure.runtime.jobs import process_alive, survivors_of
 
@@ -24,7 +24,7 @@ class Recovery(Struct, frozen=True, kw_only=True):
     """One sweep, counted completely: ``found = recovered + open + failed``.
 
     Attributes:
-        found: tasks in which a dead instance held something. recovered: nothing of it is left there.
+        found: tasks in which a dead instance held something, once per instance. recovered: nothing of it is left there.
         open: something is left that its death does not prove ended. failed: task id → why it must be tried again.
     """
 
@@ -41,22 +41,25 @@ async def recover(ledger: Ledger, *, by: str) -> Recovery:
     for instance in await ledger.instances():
         if not await _observed_dead(instance):
             continue
-        held = await ledger.held_by(instance.instance_id)
-        remaining = 0
-        for task_id in held:
+        for task_id in await ledger.held_by(instance.instance_id):
             found += 1
             try:
                 over = await _recover_task(ledger, task_id, instance, by)
             except TenureError as error:
                 failed[task_id] = str(error)
-                remaining += 1
                 continue
             recovered += over
             left += not over
-            remaining += not over
-        if not remaining and not instance.ended_at:
+        if not instance.ended_at:
             await asyncio.to_thread(ledger.retire_instance, instance.instance_id)
     return Recovery(found=found, recovered=recovered, open=left, failed=failed)
+
+
+async def free_name(ledger: Ledger, name: str) -> None:
+    """Note the end of dead instances of this name, so that whoever takes their place need not wait for their lease."""
+    for instance in await ledger.instances():
+        if instance.name == name and not instance.ended_at and await _observed_dead(instance):
+            await asyncio.to_thread(ledger.retire_instance, instance.instance_id)
 
 
 async def _observed_dead(instance: Instance) -> bool:
@@ -67,24 +70,31 @@ async def _observed_dead(instance: Instance) -> bool:
 
 async def _recover_task(ledger: Ledger, task_id: str, instance: Instance, by: str) -> bool:
     """Report what one task needs; returns whether nothing of the instance is left in it."""
-    try:
-        await ledger.execute(
-            cmd.ReportDeath(
-                command_id=new_id("c"),
-                root_id=root_of(task_id),
-                task_id=task_id,
-                instance=instance.instance_id,
-                by=by,
-            )
-        )
-    except Refused as error:
-        if error.code != "not_due":
-            raise
+    command = cmd.ReportDeath(
+        command_id=new_id("c"), root_id=root_of(task_id), task_id=task_id, instance=instance.instance_id, by=by
+    )
+    task = await ledger.task(task_id)
+    if task is not None and await _proves_something(ledger, task, instance.instance_id):
+        try:
+            await ledger.execute(command)
+        except Refused as error:
+            if error.code != "not_due":
+                raise
     task = await ledger.task(task_id)
     if task is None:
         return True
     await _recover_groups(ledger, task, instance.instance_id)
     return instance.instance_id not in set(await _holders(ledger, task_id))
+
+
+async def _proves_something(ledger: Ledger, task: Task, instance_id: str) -> bool:
+    """Whether the death of an instance changes anything in a task: a sweep that finds the same leaves no trace."""
+    if task.tenure is not None and task.tenure.instance == instance_id:
+        return True
+    if any(work.instance == instance_id and work.kind in DIES_WITH_PROCESS for work in task.works):
+        return True
+    effects = await ledger.effects(task.task_id, open_only=True)
+    return any(instance_id in effect.senders for effect in effects)
 
 
 async def _holders(ledger: Ledger, task_id: str) -> list[str]:
