@@ -7,6 +7,7 @@ the loop; a tenure whose heartbeat is fenced, or not answered in time, is lost.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 
 from tenure.errors import CODES, Fenced, Refused, TenureError
@@ -15,6 +16,8 @@ from tenure.protocol.commands import Expire
 from tenure.runtime.clock import uptime_ms
 from tenure.runtime.hold import Hold
 from tenure.runtime.ids import jitter, new_id
+
+_LOG = logging.getLogger("tenure.housekeeper")
 
 LONGEST_PAUSE = 2.0
 SHORTEST_PAUSE = 0.02
@@ -63,8 +66,11 @@ class Housekeeper:
         while not self._stop.is_set():
             with self._lock:
                 holds = list(self._holds.values())
-            self._beat(holds)
-            self._sweep()
+            try:
+                self._beat(holds)
+                self._sweep()
+            except Exception:  # noqa: BLE001 - a thread that ends silently would let every lease run out
+                _LOG.exception("A round of the housekeeper failed.")
             self._stop.wait(jitter(self._pause(holds)))
 
     def _beat(self, holds: list[Hold]) -> None:

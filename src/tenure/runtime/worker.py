@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
-from tenure.errors import Refused, TenureError, Unavailable
+from tenure.errors import TenureError
 from tenure.ledger import Instance, OpenOffer
 from tenure.runtime.background import background
 from tenure.runtime.housekeeper import Housekeeper
 from tenure.runtime.ids import jitter, new_id
 from tenure.runtime.jobs import this_host, watch_tasks
-from tenure.runtime.recovery import Recovery, recover
+from tenure.runtime.recovery import Recovery, free_name, recover
 from tenure.runtime.serving import Serving
 
 if TYPE_CHECKING:
     from tenure.runtime.team import Team
 
+_LOG = logging.getLogger("tenure.worker")
+
 POLL = 1.0
 RECOVER_EVERY = 5.0
+LETTING_GO = 3.0
+"""Seconds for tenures that are let go to be seen to end."""
 
 
 class Worker:
@@ -41,7 +46,7 @@ class Worker:
         self.left = 0
         self._ledger = team.ledger
         self._house = Housekeeper(self._ledger, self.instance, lease_ms=team.settings.lease_ms)
-        self._serving: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._serving: dict[tuple[str, int], tuple[asyncio.Task[None], Serving]] = {}
         self._loops: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
         self._freed = asyncio.Event()
@@ -54,6 +59,7 @@ class Worker:
         """
         watch_tasks(asyncio.get_running_loop())
         here = this_host()
+        await free_name(self._ledger, self.name)
         await asyncio.to_thread(
             self._ledger.register,
             Instance(
@@ -75,21 +81,32 @@ class Worker:
     async def stop(self, *, drain: float) -> None:
         """Pick nothing up any more, let running tenures end for ``drain`` seconds, then let go.
 
-        What still runs then keeps its lease until it ends by itself or lapses: nothing is claimed about it.
+        What still runs then is asked to end. Its lease lapses, and nothing is claimed about what is not seen to end.
         """
         self._draining.set()
-        running = list(self._serving.values())
-        if running:
+        if running := [task for task, _ in self._serving.values()]:
             _, pending = await asyncio.wait(running, timeout=drain)
             self.left = len(pending)
-        for task in (*self._loops, *self._serving.values()):
+        await self._let_go()
+        for task in self._loops:
             task.cancel()
-        await asyncio.gather(*self._loops, *self._serving.values(), return_exceptions=True)
+        await asyncio.gather(*self._loops, return_exceptions=True)
         await self._house.stop()
         try:
             await asyncio.to_thread(self._ledger.retire_instance, self.instance)
-        except Unavailable:
+        except TenureError:
             return  # its name is free again when its lease has passed
+
+    async def _let_go(self) -> None:
+        """Ask everything that still runs to end, and see what does for a moment."""
+        for task, serving in list(self._serving.values()):
+            if not serving.let_go():
+                task.cancel()
+        if running := [task for task, _ in self._serving.values()]:
+            _, pending = await asyncio.wait(running, timeout=LETTING_GO)
+            for task in pending:
+                task.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
 
     @property
     def busy(self) -> int:
@@ -99,7 +116,7 @@ class Worker:
     async def drained(self) -> None:
         """Wait until nothing is running here."""
         while self._serving:
-            await asyncio.wait(list(self._serving.values()))
+            await asyncio.wait([task for task, _ in self._serving.values()])
 
     async def _pick_up_forever(self) -> None:
         position = 0
@@ -140,7 +157,7 @@ class Worker:
     def _serve(self, offer: OpenOffer) -> None:
         serving = Serving(self.team, self._house, self.instance, offer)
         task = background(serving.run(), name=f"serve:{offer.task_id}")
-        self._serving[offer.task_id, offer.epoch] = task
+        self._serving[offer.task_id, offer.epoch] = (task, serving)
 
         def free(_: asyncio.Task[None]) -> None:
             self._serving.pop((offer.task_id, offer.epoch), None)
@@ -153,7 +170,8 @@ class Worker:
         while not self._draining.is_set():
             try:
                 self.recovery = await recover(self._ledger, by=self.instance)
-            except (Unavailable, Refused):
+            except TenureError as error:
+                _LOG.warning("The sweep for dead instances stopped half-way and starts again: %s", error)
                 await asyncio.sleep(jitter(POLL))
                 continue
             pause = POLL if self.recovery.failed else RECOVER_EVERY
