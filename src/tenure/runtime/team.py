@@ -75,6 +75,7 @@ class Team:
         self._source = ledger
         self._ledger: Ledger | None = None
         self._lifespan: Lifespan | None = None
+        self._workers = 0
         self.settings.check()
 
     # --- writing it ---------------------------------------------------------------------------------------------
@@ -288,14 +289,19 @@ class Team:
         chosen = tuple(agents) or tuple(self.agents)
         for agent in chosen:
             self.candidate(agent)
-        async with self._surroundings():
-            worker = Worker(self, name=name or f"{self.name}-worker", agents=chosen, concurrency=concurrency)
-            await worker.start()
-            try:
-                yield worker
-            finally:
-                await worker.stop(drain=drain)
-        await self.close()
+        self._workers += 1
+        try:
+            async with self._surroundings():
+                worker = Worker(self, name=name or f"{self.name}-worker", agents=chosen, concurrency=concurrency)
+                await worker.start()
+                try:
+                    yield worker
+                finally:
+                    await worker.stop(drain=drain)
+        finally:
+            self._workers -= 1
+            if not self._workers:
+                await self.close()
 
     @asynccontextmanager
     async def _surroundings(self) -> AsyncIterator[None]:
