@@ -12,7 +12,11 @@ GENESIS = bytes(32)
 """What stands before the first event of every task."""
 
 
-def link(before: bytes, root_id: str, task_id: str, seq: int, epoch: int, event: bytes) -> bytes:
-    """The digest of an event, 32 bytes."""
-    place = f"\0{root_id}\0{task_id}\0{seq}\0{epoch}\0".encode()
-    return sha256(before + place + sha256(event).digest()).digest()
+def stream(root_id: str, task_id: str) -> bytes:
+    """The part of every link that names the task."""
+    return f"\0{root_id}\0{task_id}\0".encode()
+
+
+def link(before: bytes, stream: bytes, seq: int, epoch: int, event: bytes) -> bytes:
+    """The digest of an event, 32 bytes. ``stream`` is its task's."""
+    return sha256(b"%b%b%d\0%d\0%b" % (before, stream, seq, epoch, sha256(event).digest())).digest()

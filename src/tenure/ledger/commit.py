@@ -10,7 +10,7 @@ from hashlib import sha256
 import msgspec
 from msgspec import Struct
 
-from tenure.ledger.chain import GENESIS, link
+from tenure.ledger.chain import GENESIS, link, stream
 from tenure.protocol import events as ev
 from tenure.protocol.body import Body
 from tenure.protocol.commands import Command, Receipt, Submit, bodies_of, encode_command
@@ -80,27 +80,19 @@ class Plan(Struct):
 
     root_id: str
     command_id: str
-    command_digest: bytes
     receipt: Receipt
-    events: list[EventRow]
-    tasks: list[TaskWrite]
-    tree: Tree | None
-    effects: list[EffectWrite]
-    bodies: list[Body]
-    inputs: list[InputRow]
-    conversation: str
-    closed: list[str]
-    opened: list[OfferRow]
-    held: list[HoldingRow]
-    dropped: list[HoldingRow]
-
-
-class _Places(Struct):
-    """Where in the feed something began, by id."""
-
-    tasks: dict[str, int]
-    effects: dict[str, int]
-    offers: dict[str, int]
+    command_digest: bytes = b""
+    events: list[EventRow] = []
+    tasks: list[TaskWrite] = []
+    tree: Tree | None = None
+    effects: list[EffectWrite] = []
+    bodies: list[Body] = []
+    inputs: list[InputRow] = []
+    conversation: str = ""
+    closed: list[str] = []
+    opened: list[OfferRow] = []
+    held: list[HoldingRow] = []
+    dropped: list[HoldingRow] = []
 
 
 def command_digest(command: Command) -> bytes:
@@ -115,59 +107,60 @@ def plan(view: View, command: Command, now: int, last: int) -> Plan:
         Refused, Fenced: as the protocol decides.
     """
     verdict = decide(view.books, command, now)
-    result = Plan(
-        root_id=command.root_id,
-        command_id=command.command_id,
-        command_digest=b"",
-        receipt=verdict.receipt,
-        events=[],
-        tasks=[],
-        tree=None,
-        effects=[],
-        bodies=[],
-        inputs=[],
-        conversation="",
-        closed=[],
-        opened=[],
-        held=[],
-        dropped=[],
-    )
+    result = Plan(command.root_id, command.command_id, verdict.receipt)
     if not verdict.changes:
         return result
     result.command_digest = command_digest(command)
     if verdict.tree is not view.books.tree:
         result.tree = verdict.tree
-    if isinstance(command, Submit):
+    if type(command) is Submit:
         result.conversation = command.conversation
-    places = _events(result, view, verdict, last)
+    began, heads = _events(result, view, verdict, last)
     result.bodies = [body for body in bodies_of(command) if _referred_to(body, result.events)]
     for task in verdict.tasks.values():
-        _task(result, view, task, places)
-    _effects(result, view.books, verdict, places)
+        _task(result, view.held.get(task.task_id), task, heads[task.task_id], began)
+    if verdict.effects:
+        _effects(result, view.books, verdict, began)
     return result
 
 
-def _events(result: Plan, view: View, verdict: Verdict, last: int) -> _Places:
-    """Number, encode and chain the events."""
-    places = _Places({}, {}, {})
+def _events(result: Plan, view: View, verdict: Verdict, last: int) -> tuple[dict[str, int], dict[str, bytes]]:
+    """Number, encode and chain the events.
+
+    Returns the positions at which tasks, offers (``offer:<task>``) and effects (``effect:<id>``) began, and the newest
+    digest of each task.
+    """
+    root_id, rows, began = result.root_id, result.events, {}
     heads = {task_id: held.head for task_id, held in view.held.items()}
-    root_id = result.root_id
+    streams: dict[str, bytes] = {}
     for position, change in enumerate(verdict.changes, last + 1):
         event, after, task_id = change.event, change.after, change.task_id
+        name = streams.get(task_id)
+        if name is None:
+            name = streams[task_id] = stream(root_id, task_id)
+        seq, epoch, encoded = after.revision, after.epoch, encode_event(event)
+        head = heads[task_id] = link(heads.get(task_id, GENESIS), name, seq, epoch, encoded)
+        rows.append((position, root_id, task_id, seq, epoch, head, encoded))
         kind = type(event)
-        encoded = encode_event(event)
-        head = link(heads.get(task_id, GENESIS), root_id, task_id, after.revision, after.epoch, encoded)
-        heads[task_id] = head
-        result.events.append((position, root_id, task_id, after.revision, after.epoch, head, encoded))
         if kind is ev.OfferIssued:
-            places.offers[task_id] = position
-        elif isinstance(event, ev.InputReceived):
-            result.inputs.append((root_id, task_id, event.n, event.at, event.sender, event.question_id, event.body))
-        elif kind is ev.TaskSubmitted:
-            places.tasks[task_id] = position
-        elif isinstance(event, ev.EffectIntended):
-            places.effects[event.effect_id] = position
-    return places
+            began["offer:" + task_id] = position
+        elif kind in _BEGIN:
+            _began(result, began, event, task_id, position)
+    return began, heads
+
+
+_BEGIN = frozenset({ev.InputReceived, ev.TaskSubmitted, ev.EffectIntended})
+
+
+def _began(result: Plan, began: dict[str, int], event: ev.Event, task_id: str, position: int) -> None:
+    """Note what begins with an event."""
+    if isinstance(event, ev.InputReceived):
+        row = (result.root_id, task_id, event.n, event.at, event.sender, event.question_id, event.body)
+        result.inputs.append(row)
+    elif isinstance(event, ev.EffectIntended):
+        began["effect:" + event.effect_id] = position
+    else:
+        began[task_id] = position
 
 
 def _referred_to(body: Body, events: list[EventRow]) -> bool:
@@ -176,30 +169,20 @@ def _referred_to(body: Body, events: list[EventRow]) -> bool:
     return any(digest in row[6] for row in events)
 
 
-def _task(result: Plan, view: View, task: Task, places: _Places) -> None:
+def _task(result: Plan, held: Held | None, task: Task, head: bytes, began: dict[str, int]) -> None:
     """The row of a touched task, its lease and deadline, its open offer and whom it mentions."""
-    held = view.held.get(task.task_id)
     before = held.task if held else None
-    lease_until = 0
-    if task.tenure is not None:
-        same = before is not None and before.tenure is not None and before.tenure.epoch == task.tenure.epoch
+    tenure, lease_until = task.tenure, 0
+    if tenure is not None:
+        same = before is not None and before.tenure is not None and before.tenure.epoch == tenure.epoch
         lease_until = held.lease_until if held and same else task.at + task.settings.lease_ms
-    result.tasks.append(
-        TaskWrite(
-            task,
-            before.revision if before else 0,
-            lease_until,
-            next_deadline(task, lease_until),
-            _newest_head(result.events, task),
-            places.tasks.get(task.task_id, 0),
-        )
-    )
-    _offers(result, before, task, places.offers.get(task.task_id, 0))
+    revision = before.revision if before else 0
+    due_at = next_deadline(task, lease_until)
+    result.tasks.append(TaskWrite(task, revision, lease_until, due_at, head, began.get(task.task_id, 0)))
+    old, new = _open_offer(before), _open_offer(task)
+    if old is not new:
+        _offers(result, task, old, new, began)
     _holdings(result, task.task_id, "", _mentioned(before), _mentioned(task))
-
-
-def _newest_head(events: list[EventRow], task: Task) -> bytes:
-    return next(row[5] for row in reversed(events) if row[2] == task.task_id)
 
 
 def _open_offer(task: Task | None) -> Offer | None:
@@ -207,29 +190,16 @@ def _open_offer(task: Task | None) -> Offer | None:
     return offer if offer is not None and offer.state is OfferState.OPEN else None
 
 
-def _offers(result: Plan, before: Task | None, task: Task, position: int) -> None:
+def _offers(result: Plan, task: Task, old: Offer | None, new: Offer | None, began: dict[str, int]) -> None:
     """Keep the list of offers that may be picked up in step with the task."""
-    old, new = _open_offer(before), _open_offer(task)
-    if old is new:
-        return
     if old is not None:
         result.closed.append(task.task_id)
     if new is None:
         return
+    position = began["offer:" + task.task_id]
+    offered = (position, task.epoch, new.kind, new.payload, task.at, new.deadline)
     for agent in dict.fromkeys(entry.agent for entry in new.open_to):
-        result.opened.append(
-            (
-                task.root_id,
-                task.task_id,
-                agent,
-                position,
-                task.epoch,
-                str(new.kind),
-                new.payload,
-                task.at,
-                new.deadline,
-            )
-        )
+        result.opened.append((task.root_id, task.task_id, agent, *offered))
 
 
 def _mentioned(task: Task | None) -> set[str]:
@@ -245,20 +215,19 @@ def _mentioned(task: Task | None) -> set[str]:
 
 
 def _holdings(result: Plan, task_id: str, source: str, before: set[str], after: set[str]) -> None:
-    if before == after:
-        return
-    result.dropped += [(name, result.root_id, task_id, source) for name in sorted(before - after)]
-    result.held += [(name, result.root_id, task_id, source) for name in sorted(after - before)]
+    if before != after:
+        result.dropped += [(name, result.root_id, task_id, source) for name in sorted(before - after)]
+        result.held += [(name, result.root_id, task_id, source) for name in sorted(after - before)]
 
 
-def _effects(result: Plan, books: Books, verdict: Verdict, places: _Places) -> None:
+def _effects(result: Plan, books: Books, verdict: Verdict, began: dict[str, int]) -> None:
     """Rows of touched effects; whoever may still have a request under way is mentioned while the effect is open."""
     loaded = {effect.effect_id: effect for effect in books.effects}
     for effect in verdict.effects.values():
         before = loaded.get(effect.effect_id)
         if before is effect:
             continue
-        position = places.effects.get(effect.effect_id, 0)
+        position = began.get("effect:" + effect.effect_id, 0)
         result.effects.append(EffectWrite(effect, before.version if before else 0, position))
         _holdings(result, effect.task_id, effect.effect_id, _senders(before), _senders(effect))
 

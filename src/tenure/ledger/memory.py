@@ -27,7 +27,7 @@ from tenure.ledger.clock import Clock, system_clock
 from tenure.ledger.commit import Held
 from tenure.ledger.erasing import check_erasable, digests_of
 from tenure.ledger.memory_shelf import MemoryShelf
-from tenure.ledger.shelf import refusal, run
+from tenure.ledger.shelf import again, refusal, run
 from tenure.ledger.verifying import Verifier
 from tenure.ledger.wakeups import Wakeups
 from tenure.protocol.body import Body
@@ -60,7 +60,7 @@ class MemoryLedger(Ledger):
             self._open()
             now = self._clock()
             try:
-                receipt = run(self._shelf, command, now)
+                receipt = again(lambda: run(self._shelf, command, now))
             except (Refused, Fenced) as error:
                 self._shelf.audit.append(refusal(command, error, now, len(self._shelf.audit) + 1))
                 raise

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tenure.ledger.api import Instance, Refusal
 from tenure.ledger.commit import EventRow, Held, HoldingRow, InputRow, OfferRow, Plan, encode_receipt
+from tenure.ledger.shelf import Conflict
 from tenure.protocol.body import Body
 from tenure.protocol.state import Effect, Tree
 
@@ -65,12 +66,12 @@ class MemoryShelf:
         """The events of a task, as stored."""
         return (row[6] for row in self.events if row[2] == task_id)
 
-    def write(self, plan: Plan) -> bool:
+    def write(self, plan: Plan) -> None:
         """See :class:`tenure.ledger.shelf.Shelf`."""
         for change in plan.tasks:
             held = self.tasks.get(change.task.task_id)
             if (held.task.revision if held else 0) != change.before:
-                return False
+                raise Conflict
         self._write_states(plan)
         self.events += plan.events
         self.last += len(plan.events)
@@ -87,7 +88,6 @@ class MemoryShelf:
             self.offers.setdefault(offer[1], []).append(offer)
         self.holdings.difference_update(plan.dropped)
         self.holdings.update(plan.held)
-        return True
 
     def _write_states(self, plan: Plan) -> None:
         for change in plan.tasks:

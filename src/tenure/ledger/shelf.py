@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from tenure.errors import Fenced, Refused, Unavailable
 from tenure.ledger.api import Refusal, root_of
@@ -11,20 +12,46 @@ from tenure.protocol import commands as cmd
 from tenure.protocol.state import Books, Effect, Task, Tree
 from tenure.protocol.vocabulary import EffectState
 
+T = TypeVar("T")
 ATTEMPTS = 8
 """How often a command is decided again when its task changed between load and write."""
 
-MAY_END_TENURE = (
-    cmd.Retire,
-    cmd.Release,
-    cmd.Expire,
-    cmd.Reverse,
-    cmd.ReportDeath,
-    cmd.EndWork,
-    cmd.RecordOutcome,
-    cmd.Attest,
+MAY_END_TENURE = frozenset(
+    {
+        cmd.Retire,
+        cmd.Release,
+        cmd.Expire,
+        cmd.Reverse,
+        cmd.ReportDeath,
+        cmd.EndWork,
+        cmd.RecordOutcome,
+        cmd.Attest,
+    }
 )
 """Commands that can end a tenure, and so put every effect without an answer in doubt."""
+
+
+NO_TREE = frozenset(
+    {
+        cmd.Claim,
+        cmd.Acknowledge,
+        cmd.Advance,
+        cmd.See,
+        cmd.StartWork,
+        cmd.LocateWork,
+        cmd.CancelWork,
+        cmd.OpenRoute,
+        cmd.CloseRoute,
+        cmd.Intend,
+        cmd.AttemptEffect,
+        cmd.Send,
+    }
+)
+"""Commands that neither end nor open a task: the tree's counters are not loaded for them."""
+
+
+class Conflict(Exception):
+    """A row is not at the revision that was read; the number of changed rows has shown it."""
 
 
 class Shelf(Protocol):
@@ -54,8 +81,12 @@ class Shelf(Protocol):
     def conversing(self, conversation: str) -> str:
         """Id of the task that a conversation points to, or an empty string."""
 
-    def write(self, plan: Plan) -> bool:
-        """Write all of a plan or nothing; ``False`` when a guard did not match."""
+    def write(self, plan: Plan) -> None:
+        """Write all of a plan.
+
+        Raises:
+            Conflict: a guard did not match; nothing of it may be committed.
+        """
 
 
 def run(shelf: Shelf, command: cmd.Command, now: int) -> cmd.Receipt:
@@ -63,17 +94,30 @@ def run(shelf: Shelf, command: cmd.Command, now: int) -> cmd.Receipt:
 
     Raises:
         Refused, Fenced: nothing was written.
-        Unavailable: ``ledger_unavailable`` when the task kept changing under the decision.
+        Conflict: see :func:`again`.
     """
     check_ids(command)
     known = shelf.recorded(command.root_id, command.command_id)
     if known is not None:
         return _repeated(command, *known)
+    planned = plan(load(shelf, command), command, now, shelf.last)
+    if planned.events:
+        shelf.write(planned)
+    return planned.receipt
+
+
+def again(attempt: Callable[[], T]) -> T:
+    """Do something again, from the look-up on, while a row changes between its load and its write.
+
+    Raises:
+        Unavailable: ``ledger_unavailable`` when it does so :data:`ATTEMPTS` times in a row.
+    """
     for _ in range(ATTEMPTS):
-        planned = plan(load(shelf, command), command, now, shelf.last)
-        if not planned.events or shelf.write(planned):
-            return planned.receipt
-    raise Unavailable("ledger_unavailable", f"{command.task_id} kept changing; decided {ATTEMPTS} times.")
+        try:
+            return attempt()
+        except Conflict:
+            continue
+    raise Unavailable("ledger_unavailable", f"The task kept changing; decided {ATTEMPTS} times.")
 
 
 def check_ids(command: cmd.Command) -> None:
@@ -107,7 +151,7 @@ def load(shelf: Shelf, command: cmd.Command) -> View:
         if parent is not None:
             touched[held.task.parent] = parent
     books = Books(
-        tree=shelf.tree(root_id),
+        tree=None if type(command) in NO_TREE else shelf.tree(root_id),
         task=held.task if held else None,
         parent=parent.task if parent else None,
         child=_child(shelf, command),
@@ -141,7 +185,7 @@ def _effects(shelf: Shelf, command: cmd.Command, held: Held | None) -> tuple[Eff
         found = [shelf.intended(command.root_id, command.intent), shelf.effect(command.root_id, command.effect_id)]
     elif isinstance(command, cmd.AttemptEffect | cmd.RecordOutcome | cmd.Attest):
         found = [shelf.effect(command.root_id, command.effect_id)]
-    if held is not None and isinstance(command, MAY_END_TENURE):
+    if held is not None and type(command) in MAY_END_TENURE:
         named = found[0].effect_id if found and found[0] else ""
         unanswered = any(note.state is EffectState.INTENDED and note.effect_id != named for note in held.task.effects)
         if unanswered or isinstance(command, cmd.ReportDeath):

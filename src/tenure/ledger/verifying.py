@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tenure.errors import Refused
 from tenure.ledger.api import Verification
 from tenure.ledger.bodies import bodies_in
-from tenure.ledger.chain import GENESIS, link
+from tenure.ledger.chain import GENESIS, link, stream
 from tenure.ledger.commit import EventRow, Held
 from tenure.protocol.body import Body
 from tenure.protocol.decide import next_deadline
@@ -96,7 +96,7 @@ class Verifier:
 
     def _link(self, row: EventRow, head: bytes, task_id: str, seq: int) -> bytes:
         _, root_id, _, stored_seq, epoch, digest, event = row
-        expected = link(head, root_id, task_id, seq, epoch, event)
+        expected = link(head, stream(root_id, task_id), seq, epoch, event)
         if stored_seq != seq or digest != expected:
             self._broken(f"{task_id}: event {stored_seq} does not continue the chain.")
         return digest

@@ -7,6 +7,8 @@ of an owner also carry the epoch and instance of the tenure that speaks.
 from __future__ import annotations
 
 import re
+from functools import cache
+from typing import get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -369,15 +371,25 @@ class Receipt(Struct, frozen=True, kw_only=True):
 def bodies_of(command: Struct) -> tuple[Body, ...]:
     """Every body that a command carries, at any depth of its decision."""
     found: list[Body] = []
-    for name in command.__struct_fields__:
+    for name in _may_carry(type(command)):
         value = getattr(command, name)
         if isinstance(value, Body):
             found.append(value)
-        elif isinstance(value, Struct) and name in ("decision", "question"):
+        elif isinstance(value, Struct):
             found.extend(bodies_of(value))
-        elif name == "ended":
+        elif value is not None:
             found.extend(body for ended in value for body in bodies_of(ended))
     return tuple(found)
+
+
+@cache
+def _may_carry(kind: type[Struct]) -> tuple[str, ...]:
+    """Fields in which a body can stand; every command is asked for them, so they are found once per type."""
+    hints = get_type_hints(kind)
+    nested = ("decision", "question", "ended")
+    return tuple(
+        name for name in kind.__struct_fields__ if name in nested or Body in (hints[name], *get_args(hints[name]))
+    )
 
 
 def encode_command(command: Command) -> bytes:

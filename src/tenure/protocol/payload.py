@@ -6,7 +6,6 @@ Past actions are facts with stable ids, never something to call. All text is dat
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, Literal
 
 import msgspec
@@ -78,9 +77,9 @@ def read_payload(content: bytes, limit: int) -> Payload:
         payload = _DECODER.decode(content)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise Refused("payload_invalid", f"{error}.") from None
-    counts = Counter([fact.id for fact in payload.done] + [artifact.id for artifact in payload.artifacts])
-    twice = sorted(name for name, count in counts.items() if count > 1)
-    if twice:
+    ids = [fact.id for fact in payload.done] + [artifact.id for artifact in payload.artifacts]
+    if len(set(ids)) < len(ids):
+        twice = sorted({name for name in ids if ids.count(name) > 1})
         raise Refused("payload_invalid", f"These ids stand twice: {', '.join(twice)}.")
     if _is_transcript(payload.data) or _is_transcript(payload.summary):
         detail = "State the facts (done, decisions, open_questions) and keep the transcript as an artifact."

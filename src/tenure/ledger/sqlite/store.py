@@ -15,7 +15,7 @@ from tenure.ledger.api import Beat, Beaten, Instance, Refusal, root_of
 from tenure.ledger.clock import Clock
 from tenure.ledger.commit import EffectWrite, Held, Plan, TaskWrite, encode_receipt
 from tenure.ledger.erasing import check_erasable, digests_of
-from tenure.ledger.shelf import refusal, run
+from tenure.ledger.shelf import Conflict, refusal, run
 from tenure.ledger.sqlite.statements import statements
 from tenure.protocol.commands import Command, Receipt
 from tenure.protocol.decide import next_deadline
@@ -124,49 +124,40 @@ class Store:
         row = self._one("conversing", conversation)
         return row[0] if row else ""
 
-    def write(self, plan: Plan) -> bool:
-        """See :class:`tenure.ledger.shelf.Shelf`. Undone as a whole by its savepoint when anything fails."""
-        self._execute("SAVEPOINT command")
-        try:
-            fits = all(map(self._task, plan.tasks)) and all(map(self._effect, plan.effects))
-            if fits:
-                self._records(plan)
-        except BaseException:
-            if self.connection.in_transaction:
-                self._undo()
-            raise
-        if not fits:
-            self._undo()
-            return False
-        self._execute("RELEASE command")
-        self.last += len(plan.events)
+    def write(self, plan: Plan) -> None:
+        """See :class:`tenure.ledger.shelf.Shelf`. Whoever catches an error of this ends the transaction."""
         self.dirty = self.changed = True
-        return True
+        for change in plan.tasks:
+            self._task(change)
+        for effect in plan.effects:
+            self._effect(effect)
+        self._records(plan)
+        self.last += len(plan.events)
 
-    def _undo(self) -> None:
-        self._execute("ROLLBACK TO command")
-        self._execute("RELEASE command")
+    def _guarded(self) -> None:
+        if self.connection.changes() != 1:
+            raise Conflict
 
-    def _task(self, change: TaskWrite) -> bool:
+    def _task(self, change: TaskWrite) -> None:
         """A task's row, guarded by the revision that was read."""
         task = change.task
-        state = (task.revision, task.phase.value, change.due_at, change.lease_until, change.head, encode(task))
+        state = (task.revision, task.phase, change.due_at, change.lease_until, change.head, encode(task))
         if change.before:
             self._execute(self._sql["change_task"], (*state, task.root_id, task.task_id, change.before))
         else:
             self._execute(self._sql["add_task"], (change.position, task.root_id, task.task_id, *state))
-        return self.connection.changes() == 1
+        self._guarded()
 
-    def _effect(self, change: EffectWrite) -> bool:
+    def _effect(self, change: EffectWrite) -> None:
         """An effect's row, guarded by the version that was read."""
         effect = change.effect
-        state = (effect.state.value, int(effect.state.settled), effect.version, encode(effect))
+        state = (effect.state, int(effect.state.settled), effect.version, encode(effect))
         if change.before:
             self._execute(self._sql["change_effect"], (*state, effect.root_id, effect.effect_id, change.before))
         else:
             key = (change.position, effect.root_id, effect.effect_id, effect.task_id, effect.intent)
             self._execute(self._sql["add_effect"], (*key, *state))
-        return self.connection.changes() == 1
+        self._guarded()
 
     def _records(self, plan: Plan) -> None:
         """All rows that no guard is needed for: whoever holds the task's revision is alone with them."""

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import apsw
 
-from tenure.errors import Fenced, Refused, Unavailable
+from tenure.errors import Fenced, Refused
+from tenure.ledger.shelf import again
 from tenure.ledger.sqlite.connection import translate
 from tenure.ledger.sqlite.lane import Desk, Job
 from tenure.ledger.sqlite.store import Store
@@ -26,29 +27,42 @@ class WriterDesk(Desk[Store]):
         self._announce = announce
 
     def serve(self, jobs: list[Job[Store]]) -> None:
-        """Do a batch in one transaction."""
+        """Do a batch in one transaction; if one of them breaks it, each in a transaction of its own.
+
+        A savepoint per job would say at once which one it was, at twice the cost of everything that a job writes.
+        """
+        try:
+            self._transaction(jobs)
+        except Exception:  # noqa: BLE001 - whatever it was, alone each job meets or does not meet it again
+            for job in jobs:
+                self._alone(job)
+
+    def _alone(self, job: Job[Store]) -> None:
+        try:
+            again(lambda: self._transaction([job]))
+        except apsw.Error as error:
+            job.error = translate(error, self._path)
+        except Exception as error:  # noqa: BLE001 - it is raised where the job was asked for
+            job.error = error
+
+    def _transaction(self, jobs: list[Job[Store]]) -> None:
+        """One transaction. Raises, with everything undone, what is not the answer of a job."""
         store = self._store
         try:
             store.begin()
             for job in jobs:
-                self._do(job)
-        except Exception as error:  # noqa: BLE001 - every caller gets it
+                job.value = job.error = None
+                try:
+                    job.value = job.work(store)
+                except (Refused, Fenced) as error:
+                    job.error = error
+        except BaseException:
             store.rollback()
-            _fail(jobs, self._translated(error))
-            return
-        self._commit(jobs)
-
-    def _do(self, job: Job[Store]) -> None:
-        """One job. It fails alone as long as the transaction itself is whole."""
-        try:
-            job.value = job.work(self._store)
-        except (Refused, Fenced, Unavailable) as error:
-            job.error = error
-        except apsw.Error as error:
-            # A full disk or an I/O error ends the transaction, and with it what others have written in it.
-            if isinstance(error, apsw.FullError | apsw.IOError) or not self._store.connection.in_transaction:
-                raise
-            job.error = translate(error, self._path)
+            raise
+        if store.dirty:
+            self._commit(jobs)
+        else:
+            store.rollback()
 
     def _commit(self, jobs: list[Job[Store]]) -> None:
         store = self._store
@@ -57,26 +71,16 @@ class WriterDesk(Desk[Store]):
         except apsw.Error as error:
             store.rollback()
             problem = translate(error, self._path, committing=True)
-            # What was refused beside others may have been refused because of them, and they are gone.
-            if store.changed:
-                _fail(jobs, problem)
+            for job in jobs:
+                # What was refused beside others may have been refused because of them, and they are gone.
+                job.error = problem if store.changed else job.error
             return
-        if store.dirty:
-            self.commits += 1
-            if store.changed:
-                self._announce(store.last)
+        self.commits += 1
+        if store.changed:
+            self._announce(store.last)
         if store.erasing:
             store.scrub()
-
-    def _translated(self, error: Exception) -> Exception:
-        return translate(error, self._path) if isinstance(error, apsw.Error) else error
 
     def close(self) -> None:
         """Let go of the file."""
         self._store.connection.close()
-
-
-def _fail(jobs: list[Job[Store]], error: Exception) -> None:
-    for job in jobs:
-        job.value = None
-        job.error = error

@@ -40,11 +40,15 @@ class Draft:
     def __init__(self, books: Books, now: int) -> None:
         """Start from loaded books. Time never runs backwards within a task."""
         self.books = books
-        self.now = max([now, *(task.at for task in (books.task, books.parent) if task)])
+        self.now = now
+        for task in (books.task, books.parent):
+            if task is not None and task.at > self.now:
+                self.now = task.at
         self.tree = books.tree
         self.changes: list[Change] = []
         self._tasks = {task.task_id: task for task in (books.parent, books.task) if task}
-        self._touched: set[str] = set()
+        self._touched: dict[str, Task] = {}
+        self._touched_effects: dict[str, Effect] = {}
         self.effects = {effect.effect_id: effect for effect in books.effects}
         self._main = books.task.task_id if books.task else ""
 
@@ -64,14 +68,13 @@ class Draft:
         after = evolve(before, event)
         self._main = self._main or after.task_id
         stream = after.task_id
-        effect_id = getattr(event, "effect_id", "")
+        effect_id: str = getattr(event, "effect_id", "")
         if effect_id:
             changed = evolve_effect(self.effects.get(effect_id), event, after)
             if changed is not None:
-                self.effects[effect_id] = changed
+                self.effects[effect_id] = self._touched_effects[effect_id] = changed
         self.tree = evolve_tree(self.tree, event)
-        self._tasks[stream] = after
-        self._touched.add(stream)
+        self._tasks[stream] = self._touched[stream] = after
         self.changes.append(Change(stream, event, after))
         return after
 
@@ -89,13 +92,10 @@ class Draft:
             blocked_by=blocked_by,
             effect=effect,
         )
-        touched_effects = {
-            getattr(change.event, "effect_id", "") for change in self.changes if hasattr(change.event, "effect_id")
-        }
         return Verdict(
             changes=tuple(self.changes),
-            tasks={name: self._tasks[name] for name in self._touched},
-            effects={name: self.effects[name] for name in touched_effects if name in self.effects},
+            tasks=self._touched,
+            effects=self._touched_effects,
             tree=self.tree,
             receipt=receipt,
         )

@@ -25,6 +25,10 @@ __all__ = ["evolve", "evolve_effect", "evolve_tree", "fold"]
 _RULES: dict[type[ev.EventBase], Callable[[Task, Any], Task]] = {**whole.RULES, **offer.RULES, **tenure.RULES}
 
 
+_OF_TREES = frozenset({ev.TaskSubmitted, ev.TaskCompleted, ev.TaskFailed, ev.TaskCancelled, ev.TreeStopped})
+"""Events that change the tree."""
+
+
 def evolve(task: Task | None, event: ev.Event) -> Task:
     """The task after an event. ``None`` is the state before ``task.submitted``.
 
@@ -49,6 +53,8 @@ def fold(events: Iterable[ev.Event]) -> Task | None:
 
 def evolve_tree(tree: Tree | None, event: ev.Event) -> Tree | None:
     """The tree after an event of any of its tasks. Counters commute, so the order between tasks does not matter."""
+    if type(event) not in _OF_TREES:
+        return tree
     if isinstance(event, ev.TaskSubmitted):
         if not event.parent:
             return Tree(root_id=event.root_id, limits=event.limits)
@@ -59,9 +65,7 @@ def evolve_tree(tree: Tree | None, event: ev.Event) -> Tree | None:
         return None
     if isinstance(event, ev.TaskCompleted | ev.TaskFailed | ev.TaskCancelled):
         return replace(tree, unfinished=tree.unfinished - 1)
-    if isinstance(event, ev.TreeStopped):
-        return replace(tree, stopped=True)
-    return tree
+    return replace(tree, stopped=True)
 
 
 def _submitted(event: ev.TaskSubmitted) -> Task:
