@@ -1,12 +1,16 @@
 """Settings of the documentation: ``uv run sphinx-build -W docs docs/_build/html``."""
 
+import sys
+from pathlib import Path
+
 import tenure
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the extensions in docs/_ext
 project = "Tenure"
 project_copyright = "The Tenure authors"
 version = release = tenure.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "docs._ext.machines", "docs._ext.records"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 nitpicky = False
