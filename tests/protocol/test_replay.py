@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenure.errors import Refused
@@ -25,7 +25,11 @@ st.register_type_strategy(str, st.text('aé*/:"\\\u2028 x', max_size=6))
 st.register_type_strategy(int, st.integers(0, 2**53))
 
 
+FEWER = settings(max_examples=settings().max_examples // 3)  # of the profile's: there are seventy types
+
+
 @pytest.mark.parametrize("kind", EVENT_TYPES, ids=lambda kind: kind.__struct_config__.tag)
+@FEWER
 @given(data=st.data())
 def test_an_event_survives_its_encoding(kind: type[ev.EventBase], data: st.DataObject) -> None:
     event: Any = data.draw(st.builds(kind, v=st.just(VERSION)))
@@ -35,6 +39,7 @@ def test_an_event_survives_its_encoding(kind: type[ev.EventBase], data: st.DataO
 
 
 @pytest.mark.parametrize("kind", COMMANDS, ids=lambda kind: kind.__name__)
+@FEWER
 @given(data=st.data())
 def test_a_command_survives_its_encoding(kind: type[cmd.CommandBase], data: st.DataObject) -> None:
     command: Any = data.draw(st.builds(kind))
@@ -93,6 +98,7 @@ def test_a_trees_counters_need_their_root_first() -> None:
     world.owned_by("a").delegate("t.k", "c")
     assert evolve_tree(None, world.history["t.k"][0]) is None
     assert evolve_tree(None, world.history["t"][1]) is None
+    assert evolve_tree(None, ev.TreeStopped(at=1, by="person:operator")) is None
 
 
 def test_a_body_is_found_at_every_depth_of_a_command() -> None:
