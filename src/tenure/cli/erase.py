@@ -20,7 +20,7 @@ from tenure.ledger import Ledger
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @read_ledger_option
 @json_option("Print one object.")
-def erase(task_id: str, by: str, reason: str, *, yes: bool, url: str, as_json: bool) -> int:
+def erase(task_id: str, by: str, reason: str, *, yes: bool, url: str, json: bool) -> int:
     """Delete the content of an ended task: payloads, messages, results, evidence.
 
     What stays are the events, which name content by digests only, so that `tenure verify` still holds. It cannot be
@@ -37,7 +37,7 @@ def erase(task_id: str, by: str, reason: str, *, yes: bool, url: str, as_json: b
         return await ledger.erase(task_id, by=by, reason=reason)
 
     number = with_ledger(url, work)
-    if as_json:
+    if json:
         emit_json({"ledger": url, "task_id": task_id, "erased": number, "by": by, "reason": reason})
     else:
         emit(f"{plural(number, 'body').replace('bodys', 'bodies')} of {task_id} erased")

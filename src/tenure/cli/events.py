@@ -33,7 +33,7 @@ HIDDEN = {"event", "at", "v", "settings", "limits", "policy"}
 @click.option("--limit", type=click.IntRange(min=1), default=None, help="End after so many events.")
 @read_ledger_option
 @json_option("Print an object a line.")
-def events(task_id: str, *, follow: bool, after: int, limit: int | None, url: str, as_json: bool) -> int:
+def events(task_id: str, *, follow: bool, after: int, limit: int | None, url: str, json: bool) -> int:
     """Print the events of a ledger, or of one task, oldest first.
 
     The position of the last line is the cursor to go on from; no event that becomes visible later is skipped. Ctrl-C
@@ -43,7 +43,7 @@ def events(task_id: str, *, follow: bool, after: int, limit: int | None, url: st
 
     async def work(stop: Stop) -> int:
         async with ledger:
-            await _print(ledger, stop, task_id=task_id, follow=follow, after=after, limit=limit, as_json=as_json)
+            await _print(ledger, stop, task_id=task_id, follow=follow, after=after, limit=limit, as_json=json)
         return 0
 
     return run_stoppable(work, first="")

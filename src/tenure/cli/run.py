@@ -13,7 +13,6 @@ from tenure.cli.options import json_option, team_ledger_option
 @click.argument("team", metavar="TEAM")
 @click.option(
     "--input",
-    "file",
     metavar="FILE",
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -38,7 +37,7 @@ from tenure.cli.options import json_option, team_ledger_option
     help="How long running tenures may take to end after the first signal.",
 )
 @json_option("End with one JSON object on stdout.")
-def run(team: str, file: Path, url: str, name: str, concurrency: int, drain: float, *, as_json: bool) -> int:
+def run(team: str, input: Path, url: str, name: str, concurrency: int, drain: float, *, json: bool) -> int:
     """Submit a file of tasks to TEAM and work on them here.
 
     TEAM is module:attribute, path/to/team.py (attribute team) or path/to/team.py:attribute. Ends when every task has
@@ -55,8 +54,8 @@ def run(team: str, file: Path, url: str, name: str, concurrency: int, drain: flo
     from tenure.cli.teamfile import load
 
     loaded = load(team)
-    lines = read_lines(file, loaded)
+    lines = read_lines(input, loaded)
     if url:
         loaded.team.use_ledger(url)
-    runner = Runner(loaded.team, lines, name=name, concurrency=concurrency, drain=drain, as_json=as_json)
+    runner = Runner(loaded.team, lines, name=name, concurrency=concurrency, drain=drain, as_json=json)
     return run_stoppable(runner.run, first="draining: no new task; a second signal stops at once")

@@ -14,7 +14,7 @@ from tenure.cli.talk import emit, emit_json
 @click.argument("task_id", metavar="TASK")
 @read_ledger_option
 @json_option("Print one object.")
-def show(task_id: str, url: str, *, as_json: bool) -> int:
+def show(task_id: str, url: str, *, json: bool) -> int:
     """Show one task: who may act, who receives, what was seen to end, what exists outside.
 
     Also its hops, open effects, residual work, who answers for them, and what is overdue. Works of this host are looked
@@ -28,7 +28,7 @@ def show(task_id: str, url: str, *, as_json: bool) -> int:
         return await picture_of(ledger, task_id), await _now(ledger)
 
     picture, now = with_ledger(url, read)
-    if as_json:
+    if json:
         emit_json(picture)
     else:
         emit(portrait(picture, now))

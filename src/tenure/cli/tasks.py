@@ -48,7 +48,6 @@ _COLUMNS = ("task", "phase", "owner", "answers", "overdue", "open effects", "run
 @click.command()
 @click.option(
     "--phase",
-    "phases",
     multiple=True,
     type=click.Choice([phase.value for phase in Phase]),
     help="Only tasks in this phase; may be given several times.",
@@ -57,16 +56,16 @@ _COLUMNS = ("task", "phase", "owner", "answers", "overdue", "open effects", "run
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Most tasks to list.")
 @read_ledger_option
 @json_option('Print one object: "tasks", and "next", the position for --after (null: that was all).')
-def tasks(phases: tuple[str, ...], after: int, limit: int, url: str, *, as_json: bool) -> int:
+def tasks(phase: tuple[str, ...], after: int, limit: int, url: str, *, json: bool) -> int:
     """List the tasks of a ledger, in the order of their submission."""
 
     async def read(ledger: Ledger) -> list[TaskRow]:
-        return await ledger.tasks(phases=[Phase(phase) for phase in phases], after=after, limit=limit)
+        return await ledger.tasks(phases=[Phase(each) for each in phase], after=after, limit=limit)
 
     rows = with_ledger(url, read)
     lines = [_line(row) for row in rows]
     onward = rows[-1].position if len(rows) == limit else None
-    if as_json:
+    if json:
         emit_json({"tasks": lines, "next": onward})
         return 0
     _print(lines)

@@ -13,9 +13,11 @@ from tenure.cli.options import json_option, read_ledger_option, with_ledger
 from tenure.cli.problems import FOUND
 from tenure.cli.progress import progress
 from tenure.cli.talk import emit, emit_json, plural
+from tenure.errors import Refused
 from tenure.ledger import Ledger, Verification
 
 TICK = 0.25
+UNKNOWN = "not determinable"
 
 
 @click.command()
@@ -24,22 +26,42 @@ TICK = 0.25
     "--heads", is_flag=True, help="Also print the newest chain digest of each task, to be published elsewhere."
 )
 @json_option("Print one object.")
-def verify(url: str, *, heads: bool, as_json: bool) -> int:
+def verify(url: str, *, heads: bool, json: bool) -> int:
     """Check the file, every task's chain of digests, and that replaying its events gives its stored state.
 
     Exit code: 0 when chain, replay and file are as they were written and no content is missing without an erasure; 1
-    otherwise. A file that cannot be opened as a ledger is an error of its own (exit code 2).
+    otherwise, also for a file that is too damaged to be read.
     """
-    found = with_ledger(url, _verified)
+    try:
+        found = with_ledger(url, _verified)
+    except Refused as error:
+        if error.code != "corrupt_file":
+            raise
+        found = _unreadable(str(error))
     fields: dict[str, Any] = {"ledger": url, **msgspec.to_builtins(found)}
     if not heads:
         fields.pop("heads")
-    if as_json:
+    if json:
         emit_json(fields)
     else:
         emit(_text(fields))
     broken = found.chain != "verified" or found.replay != "equal" or found.file != "sound" or found.missing
     return FOUND if broken else 0
+
+
+def _unreadable(problem: str) -> Verification:
+    """Of what could not be read, nothing is said."""
+    return Verification(
+        chain=UNKNOWN,
+        replay=UNKNOWN,
+        file="damaged",
+        events=0,
+        tasks=0,
+        erased=0,
+        missing=0,
+        heads={},
+        problems=(problem,),
+    )
 
 
 async def _verified(ledger: Ledger) -> Verification:
