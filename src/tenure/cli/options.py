@@ -30,7 +30,9 @@ def _note_json(context: click.Context, parameter: click.Parameter, value: object
 
 def json_option(what: str) -> Callable[[F], F]:
     """``--json``, with what it prints."""
-    return click.option("--json", is_flag=True, callback=_note_json, help=f"{what} Errors are JSON on stderr.")
+    return click.option(
+        "--json", is_flag=True, is_eager=True, callback=_note_json, help=f"{what} Errors are JSON on stderr."
+    )
 
 
 def read_ledger_option(command: F) -> F:

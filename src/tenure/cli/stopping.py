@@ -17,7 +17,7 @@ from typing import Any
 
 from tenure.cli.problems import INTERRUPTED
 
-STOP_SECONDS = 3.0
+STOP_SECONDS = 2.0
 """How long a stop at once may take for the team's own clean-up, and the end of the event loop for what still runs."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
