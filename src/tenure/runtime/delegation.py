@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from tenure.errors import Refused
-from tenure.ledger import Ledger
 from tenure.protocol import commands as cmd
 from tenure.protocol.state import Task
+from tenure.runtime.books import Reader
 from tenure.runtime.hold import Hold
 from tenure.runtime.ids import child_id
 from tenure.runtime.payloads import encode_payload, first_payload
@@ -34,7 +34,7 @@ class Result(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-async def result_of(ledger: Ledger, task: Task) -> Result:
+async def result_of(ledger: Reader, task: Task) -> Result:
     """The result of a task that has ended."""
     body = await ledger.body(task.root_id, task.result) if task.result else None
     return Result(
@@ -74,13 +74,13 @@ class Delegations:
             )
         except Refused:
             # After a crash the child is there already, whatever else would stand against a new one by now.
-            if await self._hold.ledger.task(task_id) is None:
+            if await self._hold.books.task(task_id) is None:
                 raise
         return task_id
 
     async def join(self, task_id: str) -> Result:
         """Wait for a child's end. Its result is collected in the commit of the turn."""
-        ledger = self._hold.ledger
+        ledger = self._hold.books
         while True:
             self._hold.check()
             position = await ledger.wait(0, 0)

@@ -99,7 +99,7 @@ class Effects:
         return call.task.done()
 
     async def _open_effect(self, intent: Intent) -> Effect | None:
-        found = await self._hold.ledger.effects(self._hold.task_id, open_only=True)
+        found = await self._hold.books.effects(self._hold.task_id, open_only=True)
         return next((effect for effect in found if effect.intent == intent.digest), None)
 
     async def _withdraw(self, intent: Intent, effect: Effect) -> Effect:
@@ -303,13 +303,13 @@ class Effects:
         return receipt.effect
 
     async def _request_of(self, effect: Effect) -> Any:
-        body = await self._hold.ledger.body(effect.root_id, effect.request)
+        body = await self._hold.books.body(effect.root_id, effect.request)
         if body is None:
             raise RefusedError("erased", "The request of this effect.")
         return body.value()
 
     async def _evidence_of(self, effect: Effect) -> dict[str, Any]:
-        body = await self._hold.ledger.body(effect.root_id, effect.evidence) if effect.evidence else None
+        body = await self._hold.books.body(effect.root_id, effect.evidence) if effect.evidence else None
         value = body.value() if body is not None else {}
         return value if isinstance(value, dict) else {}
 
@@ -325,7 +325,7 @@ class Effects:
         )
 
     async def _in_doubt(self, effect: Effect, why: str) -> InDoubt:
-        task = await self._hold.ledger.task(effect.task_id)
+        task = await self._hold.books.task(effect.task_id)
         seen = await self._evidence_of(effect)
         return InDoubt(
             effect_id=effect.effect_id,

@@ -9,6 +9,7 @@ from tenure.errors import Fenced, OutcomeUnknown, Refused, Unavailable
 from tenure.ledger import Ledger
 from tenure.protocol.commands import Command, CommandBase, OwnerCommand, Receipt
 from tenure.protocol.state import Task, Tenure
+from tenure.runtime.books import Books
 from tenure.runtime.clock import uptime_ms
 from tenure.runtime.ids import jitter, new_id
 
@@ -59,6 +60,7 @@ class Hold:
         self.cancel_requested = asyncio.Event()
         self.asked = asyncio.Event()
         self.out_of_bounds = asyncio.Event()
+        self.books = Books(self)
         self._deadline = 0
         self.prolong(asked_at)
 
@@ -108,8 +110,8 @@ class Hold:
         """Speak as this tenure, patiently while the lease lasts.
 
         Raises:
-            Fenced: also when the ledger says so; the hold is lost then.
-            Refused, Unavailable, OutcomeUnknown.
+            Fenced: also when the ledger says so, or does not answer while the lease lasts; the hold is lost then.
+            Refused. Unavailable: ``ledger_closed``.
         """
         self.check()
         if issubclass(kind, OwnerCommand):
@@ -121,6 +123,12 @@ class Hold:
         except Fenced as error:
             self.lose(error)
             raise
+        except (Unavailable, OutcomeUnknown) as error:
+            if error.next_action == "stop" or not self.overdue:
+                raise
+            lost = Fenced("lease_lost", f"The ledger did not answer in time: {error}", task_id=self.task_id)
+            self.lose(lost)
+            raise lost from error
 
     async def report(self, kind: type[C], /, *, seconds: float = 30, **fields: Any) -> Receipt:
         """Report an observation. It counts under any epoch, so a lost hold may still speak."""

@@ -61,8 +61,8 @@ class Inbox:
         give_up = None if timeout is None else loop.time() + timeout
         async with self._lock:
             while not self._hold.closing:
-                position = await self._hold.ledger.wait(0, 0)
-                found = await self._hold.ledger.messages(self._hold.task_id, after=self.shown, limit=1)
+                position = await self._hold.books.wait(0, 0)
+                found = await self._hold.books.messages(self._hold.task_id, after=self.shown, limit=1)
                 if found:
                     message = found[0]
                     await self._hold.say(cmd.See, upto=max(message.n, self._seen_before))
@@ -77,7 +77,7 @@ class Inbox:
                 left = POLL if give_up is None else min(POLL, give_up - loop.time())
                 if left <= 0:
                     return None
-                await self._hold.ledger.wait(position, left)
+                await self._hold.books.wait(position, left)
             self._hold.check()
             await asyncio.sleep(0)  # whoever asks again and again can still be cancelled in between
         return None

@@ -9,11 +9,11 @@ import msgspec
 from msgspec import Struct
 
 from tenure.errors import Refused
-from tenure.ledger import Ledger
 from tenure.protocol.body import Body
 from tenure.protocol.payload import Fact, Payload
 from tenure.protocol.state import Child, Effect, Task
 from tenure.protocol.vocabulary import EffectState, WorkEnd
+from tenure.runtime.books import Reader
 from tenure.runtime.content import to_plain
 from tenure.runtime.decisions import Transfer
 from tenure.runtime.ids import nonce
@@ -58,7 +58,7 @@ def first_payload(task_id: str, goal: str, data: Any, constraints: Iterable[str]
 
 
 async def next_payload(
-    ledger: Ledger, task: Task, carried: Payload, in_flight: InFlight, decision: Transfer[Any], handoff_id: str
+    ledger: Reader, task: Task, carried: Payload, in_flight: InFlight, decision: Transfer[Any], handoff_id: str
 ) -> Payload:
     """The sender's part of the next hop: everything carried once, and the new on top."""
     effects = await ledger.effects(task.task_id)
@@ -100,7 +100,7 @@ def settled_facts(effects: Iterable[Effect], by: Callable[[str], str]) -> tuple[
     )
 
 
-async def books_of(ledger: Ledger, task: Task, payload: Payload) -> InFlight:
+async def books_of(ledger: Reader, task: Task, payload: Payload) -> InFlight:
     """What is in flight and what the sender's part could not tell yet, as facts that a receiver can read."""
     effects = await ledger.effects(task.task_id)
     told = {fact.id for fact in payload.done}
@@ -125,7 +125,7 @@ async def books_of(ledger: Ledger, task: Task, payload: Payload) -> InFlight:
     )
 
 
-async def _ended(ledger: Ledger, task: Task, ending: Any) -> Fact:
+async def _ended(ledger: Reader, task: Task, ending: Any) -> Fact:
     body = await ledger.body(task.root_id, ending.result) if ending.result else None
     data = body.value() if body is not None else None
     # A process tells by its exit code whether it did what it was started for.

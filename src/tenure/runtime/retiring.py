@@ -101,14 +101,14 @@ async def failure(own: Tenure[Any], error: BaseException) -> dec.Decision:
 
 async def give_back(own: Tenure[Any], reason: Reason, detail: str) -> dec.Decision:
     """A return: the same facts go back, with the reason and what has been done since. Without a sender, a failure."""
-    task = await own.hold.ledger.task(own.task_id)
+    task = await own.hold.books.task(own.task_id)
     if task is None:
         raise Fenced("stale_epoch", own.task_id)
     if not task.hops:
         return dec.FailWith(reason=reason, detail=to_body({"error": detail}))
     summary = f"{reason}: {detail}" if detail else str(reason)
     returned = Transfer[Any](to="", data=own.payload.data, summary=summary, trigger="return")
-    payload = await next_payload(own.hold.ledger, task, own.payload, own.in_flight, returned, own.payload.handoff_id)
+    payload = await next_payload(own.hold.books, task, own.payload, own.in_flight, returned, own.payload.handoff_id)
     return dec.GiveBackTo(reason=reason, payload=encode_payload(payload))
 
 
@@ -117,14 +117,16 @@ async def _transfer(team: Team, own: Tenure[Any], decision: Transfer[Any]) -> de
     allowed = team.agents[own.agent].may_transfer
     for target in targets:
         candidate = team.candidate(target)
+        if target == own.agent:
+            raise Refused("self_transfer", own.agent)
         if target not in allowed:
             detail = f"{own.agent} has no transfer edge to {candidate.agent}; it has {', '.join(allowed) or 'none'}."
             raise Refused("route_forbidden", detail)
-    task = await own.hold.ledger.task(own.task_id)
+    task = await own.hold.books.task(own.task_id)
     if task is None:
         raise Fenced("stale_epoch", own.task_id)
     handoff_id = new_id("h")
-    payload = await next_payload(own.hold.ledger, task, own.payload, own.in_flight, decision, handoff_id)
+    payload = await next_payload(own.hold.books, task, own.payload, own.in_flight, decision, handoff_id)
     return dec.TransferTo(
         handoff_id=handoff_id,
         candidates=tuple(team.candidate(target) for target in targets),

@@ -150,14 +150,14 @@ class Serving:
         self._hold = hold
         self._house.add(hold)
         try:
-            document = await self._ledger.body(task.root_id, task.document) if task.document else None
+            document = await hold.books.body(task.root_id, task.document) if task.document else None
             own: Tenure[Any] = Tenure(
                 hold,
                 self._team,
                 task,
                 given=given,
                 payload=payload,
-                in_flight=await books_of(self._ledger, task, payload),
+                in_flight=await books_of(hold.books, task, payload),
                 state=document.value() if document is not None else None,
             )
             await Running(self._team, own).run()
