@@ -1,0 +1,139 @@
+"""Commands of one tree, with what a test does not care about filled in."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, TypeVar
+
+import msgspec
+
+from tenure.ledger import Ledger, root_of
+from tenure.protocol import commands as cmd
+from tenure.protocol import decisions as dec
+from tenure.protocol.body import Body
+from tenure.protocol.payload import Payload
+from tenure.protocol.settings import LOCAL, Policy
+from tenure.protocol.state import Candidate, Task
+from tenure.protocol.vocabulary import EffectState, EvidenceKind, WorkKind
+
+C = TypeVar("C", bound=cmd.CommandBase)
+
+GOAL = "refund order A17"
+
+
+def body(value: Any, nonce: str = "nonce") -> Body:
+    """A body with JSON content."""
+    return Body(msgspec.json.encode(value), nonce)
+
+
+def payload(task_id: str, handoff_id: str = "", hop: int = 0, data: Any = None) -> Body:
+    """A sender's part."""
+    part = Payload(task_id=task_id, handoff_id=handoff_id, hop=hop, goal=GOAL, constraints=("in euros",), data=data)
+    return Body(msgspec.json.encode(part), f"{task_id}/{hop}")
+
+
+def candidates(*agents: str) -> tuple[Candidate, ...]:
+    """Candidates without a narrower authority."""
+    return tuple(Candidate(agent=agent) for agent in agents)
+
+
+class Driver:
+    """Speaks for whoever owns a task of the tree ``root_id``."""
+
+    def __init__(self, ledger: Ledger, root_id: str = "t") -> None:
+        self.ledger = ledger
+        self.root_id = root_id
+        self._ids = itertools.count(1)
+
+    def make(self, kind: type[C], task_id: str = "", /, **fields: Any) -> C:
+        """A command with ids of its own."""
+        fields.setdefault("command_id", f"command-{next(self._ids)}")
+        return kind(root_id=self.root_id, task_id=task_id or self.root_id, **fields)
+
+    async def do(self, kind: type[Any], task_id: str = "", /, **fields: Any) -> cmd.Receipt:
+        """Make and execute a command."""
+        return await self.ledger.execute(self.make(kind, task_id, **fields))
+
+    async def task(self, task_id: str = "") -> Task:
+        """The task, which must exist."""
+        task = await self.ledger.task(task_id or self.root_id)
+        assert task is not None
+        return task
+
+    async def own(self, kind: type[Any], task_id: str = "", /, **fields: Any) -> cmd.Receipt:
+        """Execute a command of the task's owner."""
+        tenure = (await self.task(task_id)).tenure
+        assert tenure is not None
+        return await self.do(kind, task_id, **{"epoch": tenure.epoch, "instance": tenure.instance, **fields})
+
+    async def submit(self, *agents: str, **fields: Any) -> cmd.Receipt:
+        """Submit the root task."""
+        fields.setdefault("payload", payload(self.root_id))
+        return await self.do(cmd.Submit, candidates=candidates(*(agents or ("a",))), **fields)
+
+    async def acknowledge(self, agent: str = "a", instance: str = "w1", task_id: str = "") -> cmd.Receipt:
+        """Pick the open offer up and own the task."""
+        task = await self.task(task_id)
+        assert task.offer is not None
+        digest = task.offer.payload
+        return await self.do(cmd.Acknowledge, task_id, epoch=task.epoch, agent=agent, instance=instance, digest=digest)
+
+    async def owned(self, agent: str = "a", instance: str = "w1", **fields: Any) -> Task:
+        """Submit the root task and own it."""
+        await self.submit(agent, **fields)
+        await self.acknowledge(agent, instance)
+        return await self.task()
+
+    async def transfer(self, *agents: str, task_id: str = "", **fields: Any) -> cmd.Receipt:
+        """Hand the task over, with nothing left to retire."""
+        task = await self.task(task_id)
+        handoff_id = f"h{task.hop_count + 1}"
+        decision = dec.TransferTo(
+            handoff_id=handoff_id,
+            candidates=candidates(*agents),
+            payload=payload(task.task_id, handoff_id, task.hop_count + 1),
+        )
+        return await self.own(cmd.Retire, task_id, decision=decision, **{"quiet": True, **fields})
+
+    async def complete(self, task_id: str = "", result: Any = "refunded", **fields: Any) -> cmd.Receipt:
+        """End the task with success."""
+        decision = dec.CompleteWith(result=body(result))
+        return await self.own(cmd.Retire, task_id, decision=decision, **{"quiet": True, **fields})
+
+    async def delegate(self, child_id: str, agent: str = "c", task_id: str = "") -> cmd.Receipt:
+        """Open a child task."""
+        assert root_of(child_id) == self.root_id
+        fields = {"candidates": candidates(agent), "payload": payload(child_id)}
+        return await self.own(cmd.Delegate, task_id, child_id=child_id, **fields)
+
+    async def work(self, work_id: str, task_id: str = "", policy: Policy = LOCAL) -> cmd.Receipt:
+        """Put a work on the books."""
+        return await self.own(
+            cmd.StartWork, task_id, work_id=work_id, kind=WorkKind.COROUTINE, name=work_id, policy=policy
+        )
+
+    async def intend(self, effect_id: str, task_id: str = "", **fields: Any) -> cmd.Receipt:
+        """Record an effect and its first attempt."""
+        fields = {
+            "provider": "shop",
+            "tool": "refund",
+            "intent": f"intent of {effect_id}",
+            "compared": "cents=4200",
+            "request": body({"order": "A17"}, effect_id),
+            "policy": LOCAL,
+            **fields,
+        }
+        return await self.own(cmd.Intend, task_id, effect_id=effect_id, **fields)
+
+    async def outcome(self, effect_id: str, state: EffectState, task_id: str = "", **fields: Any) -> cmd.Receipt:
+        """Record what the newest attempt showed."""
+        effects = {effect.effect_id: effect for effect in await self.ledger.effects(task_id or self.root_id)}
+        attempt = effects[effect_id].attempt
+        fields = {
+            "attempt": attempt.n,
+            "instance": attempt.instance,
+            "epoch": attempt.epoch,
+            "evidence": EvidenceKind.RESPONSE,
+            **fields,
+        }
+        return await self.do(cmd.RecordOutcome, task_id, effect_id=effect_id, state=state, **fields)
