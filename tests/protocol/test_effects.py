@@ -15,6 +15,9 @@ from tests.protocol.world import Owner, World, body
 E, K = EffectState, EvidenceKind
 
 
+NO_ANSWER = {Purpose.APPLY: K.NONE, Purpose.COMPENSATE: K.RESPONSE}
+
+
 def with_effect(world: World, **fields: Any) -> Owner:
     a = world.owned_by("a")
     a.intend("e1", policy=EXTERNAL, **fields)
@@ -384,6 +387,19 @@ def test_an_effects_policy_is_held_to_the_tasks_deadlines() -> None:
     a = world.owned_by("a")
     with world.refuses("deadline_below_grace"):
         a.intend("e1", policy=CRITICAL)
+
+
+@pytest.mark.parametrize("purpose", [Purpose.APPLY, Purpose.COMPENSATE])
+def test_pl_03_what_another_agent_began_is_not_done_again_or_undone_with_its_authority(purpose: Purpose) -> None:
+    world = World()
+    a = with_effect(world, idempotent_ms=60_000)
+    world.outcome("e1", E.IN_DOUBT if purpose is Purpose.APPLY else E.CONFIRMED, NO_ANSWER[purpose])
+    a.transfer(Candidate(agent="b", authority=("mail",)))
+    b = world.ack("b")
+    with world.refuses("tool_not_allowed"):
+        b.apply("e1", purpose)
+    b.give_back()
+    world.ack("a").apply("e1", purpose)
 
 
 def test_pl_03_a_tool_outside_the_agents_own_authority_is_refused_and_nothing_runs() -> None:

@@ -157,6 +157,14 @@ def test_who_failed_to_start_may_be_asked_again() -> None:
     assert world.ack("a").agent == "a"
 
 
+@pytest.mark.parametrize("reason", [Reason.ACK_TIMEOUT, Reason.LEASE_LOST, Reason.NONE])
+def test_a_candidate_declines_for_a_reason_of_its_own(reason: Reason) -> None:
+    world = World()
+    world.owned_by("a").transfer("b")
+    with world.refuses("invalid"):
+        world.decline("b", reason)
+
+
 def test_what_is_acknowledged_cannot_be_declined_or_taken_again() -> None:
     world = World()
     owner = world.owned_by("a")

@@ -85,6 +85,20 @@ def test_once_proven_absent_the_intent_may_be_made_again_in_the_same_task_or_in_
         child.intend("e4")
 
 
+def test_an_absent_effect_is_not_called_again_once_its_intent_was_taken_up_elsewhere() -> None:
+    world = World()
+    a = world.owned_by("a")
+    a.intend("e1")
+    world.outcome("e1", E.ABSENT, K.NOT_SENT)
+    a.delegate("t.k", "c")
+    world.ack("c", task_id="t.k").intend("e2")
+    with world.refuses("attempt_unsafe"):
+        a.apply("e1")
+    world.outcome("e2", E.CONFIRMED)
+    with world.refuses("attempt_unsafe"):
+        a.apply("e1")
+
+
 def test_an_absent_effect_may_be_called_again_as_a_new_attempt() -> None:
     world = World()
     a = world.owned_by("a")
@@ -112,6 +126,18 @@ def test_an_idempotent_call_is_repeated_inside_its_window_and_not_after_it() -> 
     assert (world.effects["e1"].sends, world.effects["e1"].applied_at) == (2, first)
     world.outcome("e1", E.IN_DOUBT, K.NONE)
     world.now = first + 10_000
+    with world.refuses("attempt_unsafe"):
+        a.apply("e1")
+
+
+def test_a_repeat_must_meet_the_window_even_when_it_lands_as_late_as_it_can() -> None:
+    world = World()
+    a = lost_answer(world, idempotent_ms=10_000, in_flight_ms=4_000)
+    first = world.effects["e1"].applied_at
+    world.now = first + 5_990
+    a.apply("e1")
+    world.outcome("e1", E.IN_DOUBT, K.NONE)
+    world.now = first + 6_000
     with world.refuses("attempt_unsafe"):
         a.apply("e1")
 

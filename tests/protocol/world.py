@@ -79,7 +79,8 @@ class World:
         task = self.tasks.get(command.task_id)
         parent = self.tasks.get(task.parent) if task else None
         dead = isinstance(command, cmd.ReportDeath)
-        named, intent = getattr(command, "effect_id", None), getattr(command, "intent", None)
+        named = self.effects.get(getattr(command, "effect_id", ""))
+        intents = {getattr(command, "intent", ""), named.intent if named else ""}
         return Books(
             tree=self.tree,
             task=task,
@@ -88,8 +89,8 @@ class World:
             effects=tuple(
                 effect
                 for effect in self.effects.values()
-                if effect.effect_id == named
-                or effect.intent == intent
+                if effect is named
+                or effect.intent in intents
                 or (dead and effect.task_id == command.task_id and not effect.state.settled)
             ),
             conversing=self._conversing(getattr(command, "conversation", "")),

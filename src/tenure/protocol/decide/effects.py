@@ -9,7 +9,7 @@ from tenure.protocol.decide import guards
 from tenure.protocol.decide.draft import Draft, Verdict
 from tenure.protocol.decide.working import after_settling
 from tenure.protocol.machines import EFFECT, EVIDENCE, EVIDENCE_FROM
-from tenure.protocol.state import Effect
+from tenure.protocol.state import Effect, Tenure
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Purpose
 
 E = EffectState
@@ -17,13 +17,16 @@ POSITIVE = frozenset({E.ACCEPTED, E.CONFIRMED})
 """What exists outside stays existing: such evidence counts from any attempt, also from an older one."""
 
 
+ACTS = frozenset({Purpose.APPLY, Purpose.COMPENSATE})
+"""Calls that make or undo the effect: the owner's alone. The others find out, or keep it from happening."""
+
+
 def intend(draft: Draft, command: cmd.Intend) -> Verdict:
     """Record an intent with its first attempt; a repeat is answered from the record."""
     tenure = guards.acting_owner(draft, command)
     task = draft.task
     task.settings.check_policy(command.policy)
-    if guards.ANY not in tenure.authority and command.tool not in tenure.authority:
-        raise Refused("tool_not_allowed", f"{tenure.agent} may not use {command.tool}.", tool=command.tool)
+    _may_use(tenure, command.tool)
     prior = _prior(draft, command.intent)
     if prior is not None:
         if prior.compared != command.compared:
@@ -72,22 +75,41 @@ def attempt(draft: Draft, command: cmd.AttemptEffect) -> Verdict:
     effect = _loaded(draft, command.effect_id)
     if effect.version != command.version:
         raise Refused("version_conflict", f"It is at {effect.version}, you saw {command.version}.", effect=effect)
-    task = draft.task
-    owned = guards.owns(task, command.epoch, command.instance)
-    if not owned and (command.epoch or command.purpose in (Purpose.APPLY, Purpose.COMPENSATE)):
-        raise guards.stale(task, command.epoch, command.instance)
-    if owned and task.tenure is not None and task.tenure.retiring and command.purpose is Purpose.APPLY:
-        raise Refused("retiring")
+    if command.epoch or command.purpose in ACTS:
+        tenure = guards.tenure_of(draft.task, command.epoch, command.instance)
+        _may_act(tenure, effect, command.purpose)
     _no_call_in_flight(draft, effect)
     if command.purpose is Purpose.COMPENSATE:
         if E.COMPENSATING not in EFFECT[effect.state]:
             raise Refused("wrong_phase", f"It is {effect.state}; only what is confirmed can be compensated.")
     elif effect.state.settled and (effect.state, command.purpose) != (E.ABSENT, Purpose.APPLY):
         raise Refused("wrong_phase", f"It is settled: {effect.state}.", effect=effect)
-    elif command.purpose is Purpose.APPLY and not may_apply_again(effect, draft.now):
-        raise Refused("attempt_unsafe", f"It is {effect.state}.", effect=effect)
+    elif command.purpose is Purpose.APPLY and not (may_apply_again(effect, draft.now) and _alone(draft, effect)):
+        raise Refused("attempt_unsafe", f"It is {effect.state}, or its intent was taken up elsewhere.", effect=effect)
     _attempt(draft, effect, command.purpose, command.epoch, command.instance)
     return draft.verdict(effect=draft.effects[effect.effect_id])
+
+
+def _alone(draft: Draft, effect: Effect) -> bool:
+    """Whether no other effect of the tree has this intent, but for those that are proven absent."""
+    return all(
+        other.state is E.ABSENT or other.effect_id == effect.effect_id
+        for other in draft.books.effects
+        if other.intent == effect.intent
+    )
+
+
+def _may_use(tenure: Tenure, tool: str) -> None:
+    if guards.ANY not in tenure.authority and tool not in tenure.authority:
+        raise Refused("tool_not_allowed", f"{tenure.agent} may not use {tool}.", tool=tool)
+
+
+def _may_act(tenure: Tenure, effect: Effect, purpose: Purpose) -> None:
+    """What somebody else began is not done again, nor undone, with an authority that its new owner has not."""
+    if purpose in ACTS:
+        _may_use(tenure, effect.tool)
+    if tenure.retiring is not None and purpose is Purpose.APPLY:
+        raise Refused("retiring")
 
 
 def may_apply_again(effect: Effect, now: int) -> bool:
@@ -100,7 +122,8 @@ def may_apply_again(effect: Effect, now: int) -> bool:
         return True
     if effect.state is not E.IN_DOUBT or effect.sealed:
         return False
-    return effect.idempotent_ms > 0 and now < effect.applied_at + effect.idempotent_ms
+    # It may land as late as the in-flight limit allows, and must still meet the window then.
+    return effect.idempotent_ms > 0 and now + effect.in_flight_ms < effect.applied_at + effect.idempotent_ms
 
 
 def absence_proven(effect: Effect) -> bool:

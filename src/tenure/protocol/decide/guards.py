@@ -24,9 +24,17 @@ def owner(draft: Draft, command: OwnerCommand) -> Tenure:
     Raises:
         Fenced: ``stale_epoch`` for any other epoch or instance.
     """
-    task = draft.task
-    if task.tenure is None or not owns(task, command.epoch, command.instance):
-        raise stale(task, command.epoch, command.instance)
+    return tenure_of(draft.task, command.epoch, command.instance)
+
+
+def tenure_of(task: Task, epoch: int, instance: str) -> Tenure:
+    """The tenure of exactly this epoch and instance.
+
+    Raises:
+        Fenced: ``stale_epoch`` for any other.
+    """
+    if task.tenure is None or not owns(task, epoch, instance):
+        raise stale(task, epoch, instance)
     return task.tenure
 
 

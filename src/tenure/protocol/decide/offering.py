@@ -19,6 +19,8 @@ from tenure.protocol.vocabulary import (
 
 REFUSALS_OF_AGENT = frozenset({Reason.DECLINED, Reason.CAPABILITY, Reason.PERMISSION})
 """Reasons that speak about the agent, so that the same agent is not asked again."""
+REASONS_TO_DECLINE = (*sorted(REFUSALS_OF_AGENT), Reason.START_FAILED)
+"""What a candidate may say. That a time is over is for the ledger to say."""
 
 
 def claim(draft: Draft, command: cmd.Claim) -> Verdict:
@@ -58,6 +60,8 @@ def decline(draft: Draft, command: cmd.Decline) -> Verdict:
     """Turn an offer down, with a reason."""
     offer = guards.open_offer(draft, command.epoch)
     guards.candidate(offer, command.agent)
+    if command.reason not in REASONS_TO_DECLINE:
+        raise Refused("invalid", f"{command.reason!r} is no reason to decline; use {', '.join(REASONS_TO_DECLINE)}.")
     if not guards.awaiting_ack(offer):
         raise Refused("already_claimed", "It has been acknowledged.")
     if offer.pickup is not None and not guards.picked_up_by(offer, command.agent, command.instance):
