@@ -1,6 +1,6 @@
 """Rules of effects: rows in step with their task, one open intent per tree, death reports."""
 
-# ruff: noqa: D102, PLR2004 - the name of a test says what must hold, and its numbers are the expected ones
+# ruff: noqa: D102 - the name of a test says what must hold
 from __future__ import annotations
 
 import pytest

@@ -1,6 +1,6 @@
 """Rules of fencing: what a former owner says moves no ownership, whatever it says."""
 
-# ruff: noqa: D102, PLR2004 - the name of a test says what must hold, and its numbers are the expected ones
+# ruff: noqa: D102 - the name of a test says what must hold
 from __future__ import annotations
 
 import asyncio
