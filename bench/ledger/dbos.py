@@ -23,7 +23,7 @@ COMPARABLE = (
 )
 NOT_COMPARABLE = (
     "Not comparable: a DBOS workflow is replayed code with 4 commits (start, two results, end); a handoff is 5 commands"
-    " (submit, own, transfer, acknowledge, complete), fenced by an epoch, with an event log and a hash chain. DBOS keeps"
+    " (submit, own, transfer, acknowledge, complete), fenced by an epoch, with event log and hash chain. DBOS keeps"
     " SQLite's rollback journal and commits one by one; the ledger uses the write-ahead log and commits in groups. DBOS"
     " is called from threads, its faster way on SQLite, the ledger from one event loop. DBOS recommends PostgreSQL for"
     " production."
