@@ -1,9 +1,10 @@
-"""What the runtime's tests share: ledgers of both kinds, a ledger's line that can be cut, outside systems that misbehave.
+"""What the runtime's tests share: ledgers of both kinds, a line to them that can be cut, unruly outside systems.
 
 Nothing here sleeps for longer than it must: :func:`until` polls with a deadline, leases are short where one has to end.
 """
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -41,10 +42,12 @@ async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 async def until(condition: Callable[[], Awaitable[T]], within: float = 8) -> T:
     """Ask again and again until the answer is true; give it."""
-    async with asyncio.timeout(within):
-        while not (answer := await condition()):
-            await asyncio.sleep(0.01)
-        return answer
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within
+    while not (answer := await condition()):
+        assert loop.time() < deadline, "it did not come about in time"
+        await asyncio.sleep(0.01)
+    return answer
 
 
 async def events(ledger: Ledger, task_id: str, *kinds: type[Any]) -> list[Any]:
@@ -107,7 +110,7 @@ class Line:
 
     def __getattr__(self, name: str) -> Any:
         target = getattr(self.far, name)
-        if asyncio.iscoroutinefunction(target):
+        if inspect.iscoroutinefunction(target):
 
             async def ask(*args: Any, **kwargs: Any) -> Any:
                 self._pass(name)

@@ -142,14 +142,15 @@ async def test_a_give_back_without_a_sender_goes_to_a_person_or_ends_by_policy(l
     async def a(own: Tenure[Any]) -> GiveBack:
         return GiveBack(Reason.CAPABILITY, "cannot")
 
-    for settings, phase in ((Settings(), "escalated"), (FAIL, "failed")):
-        team = Team("t", ledger=ledger, settings=settings)
-        team.agent(a)
-        async with team.worker():
-            handle = await team.submit(goal="g")
-            task = await in_phase(handle, phase)
-    assert task.reason == Reason.CAPABILITY
-    assert (await handle.result(1)).value == {"error": "cannot"}
+    team = Team("t", ledger=ledger)
+    team.agent(a)
+    async with team.worker():
+        asked = await in_phase(await team.submit(goal="g"), "escalated")
+        handle = await team.submit(goal="g", settings=FAIL)
+        result = await handle.result(10)
+    assert asked.question is not None
+    assert asked.question.reason == Reason.CAPABILITY
+    assert (result.outcome, result.reason, result.value) == ("failed", "capability", {"error": "cannot"})
 
 
 async def test_a_handler_that_raises_is_returned_to_its_sender_with_what_it_raised(ledger: Ledger) -> None:
@@ -175,13 +176,11 @@ async def test_a_handler_that_raises_without_a_sender_fails_by_policy(ledger: Le
     async def a(own: Tenure[Any]) -> Complete[Any]:
         raise ValueError("broken")
 
-    for settings, phase in ((Settings(), "escalated"), (FAIL, "failed")):
-        team = Team("t", ledger=ledger, settings=settings)
-        team.agent(a)
-        async with team.worker():
-            handle = await team.submit(goal="g")
-            await in_phase(handle, phase)
-    result = await handle.result(1)
+    team = Team("t", ledger=ledger)
+    team.agent(a)
+    async with team.worker():
+        await in_phase(await team.submit(goal="g"), "escalated")
+        result = await (await team.submit(goal="g", settings=FAIL)).result(10)
     assert (result.outcome, result.reason, result.value) == ("failed", "raised", {"error": "ValueError: broken"})
 
 

@@ -192,10 +192,9 @@ async def test_a_route_left_open_is_retired_with_the_tenure_and_its_unread_input
         async def listen() -> None:
             async with own.route("chat") as route:
                 opened.set()
-                async for message in route:
-                    heard.append(message.value)
+                heard.extend([message.value async for message in route])
 
-        own.spawn(listen())
+        _ = own.spawn(listen())
         await opened.wait()
         return Transfer("b")
 

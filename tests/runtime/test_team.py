@@ -105,7 +105,7 @@ async def test_a_task_for_an_unknown_agent_is_refused_and_leaves_nothing(ledger:
 
 async def test_a_ledger_cannot_be_changed_once_it_is_open() -> None:
     team = Team("t")
-    assert team.ledger
+    await team.ledger.tasks()
     with refused("misuse"):
         team.use_ledger("memory://")
 
