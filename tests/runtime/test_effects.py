@@ -5,14 +5,27 @@ from typing import Any
 
 import pytest
 
-from tenure import Cancelled, Complete, Confirmed, Done, Failed, InDoubt, Policy, Provider, Sealed, Settings, Team
+from tenure import (
+    Cancelled,
+    Complete,
+    Confirmed,
+    Done,
+    Failed,
+    InDoubt,
+    Policy,
+    Provider,
+    Sealed,
+    Settings,
+    Team,
+    Tenure,
+    Transfer,
+)
 from tenure import Refused as NotDone
-from tenure import Tenure, Transfer
 from tenure.errors import Fenced, Refused
 from tenure.ledger import Ledger
 from tenure.protocol import events as ev
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Gate, Purpose, Reason
-from tests.runtime.harness import SHORT_LEASE, Desk, Jobs, Line, Vault, Window, events, in_phase, names, owned_by, until
+from tests.runtime.harness import SHORT_LEASE, Desk, Jobs, Line, Vault, Window, events, in_phase, names, until
 
 QUICK = Policy(name="quick", grace_ms=100)
 

@@ -1,6 +1,7 @@
-"""Owned work of every kind, under every policy: what ends is seen, what does not end is said so, nothing is a hostage."""
+"""Owned work of every kind and policy: what ends is seen, what does not end is said so, nothing is a hostage."""
 
 import asyncio
+import os
 import signal
 import sys
 import threading
@@ -98,15 +99,17 @@ async def test_a_work_is_on_the_books_before_it_runs(ledger: Ledger) -> None:
         async def look() -> None:
             task = await ledger.task(own.task_id)
             assert task is not None
-            found.append(len(task.works))
+            me = asyncio.current_task()
+            assert me is not None
+            found.append(me.get_name() in [work.name for work in task.works])
 
-        await own.spawn(look(), policy="local")
-        await own.spawn(look(), policy="helper")
+        await own.spawn(look(), policy="local", name="booked")
+        await own.spawn(look(), policy="helper", name="counted")
         return Complete()
 
     async with team.worker():
         await (await team.submit(goal="g")).result(10)
-    assert found == [1, 0], "helpers get no row"
+    assert found == [True, False], "helpers get no row"
 
 
 async def test_what_a_work_raises_is_raised_where_it_is_awaited(ledger: Ledger) -> None:
@@ -331,11 +334,9 @@ async def test_a_grandchild_that_survives_is_reported_with_its_identity(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kill does not reach it here: the runtime looks instead of assuming that its signals worked."""
-    from tenure.runtime.jobs import process
-
     ready = tmp_path / "ready"
-    real = process.os.killpg
-    monkeypatch.setattr(process.os, "killpg", lambda group, number: real(group, 0))
+    real = os.killpg
+    monkeypatch.setattr(os, "killpg", lambda group, number: real(group, 0))
 
     async def start(own: Tenure[Any]) -> None:
         _ = own.process(*python(DEAF_PROGRAM, ready), policy=BRIEF, name="tool")
