@@ -172,7 +172,7 @@ def test_progress_is_told_in_lines_where_no_terminal_is(slow: Path, start: Start
     file = write_lines(slow / "in.jsonl", {"task_id": "a"})
     run = start("run", "team.py", "--input", file)
     run.until(lambda: began(slow) == 1)
-    time.sleep(2.1)
+    time.sleep(1.1)
     (slow / "go").touch()
     assert "tasks at rest: 1 of 1 1 completed" in run.end().err
 

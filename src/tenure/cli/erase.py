@@ -8,7 +8,7 @@ import click
 
 from tenure.cli.options import json_option, read_ledger_option, with_ledger
 from tenure.cli.problems import Misused
-from tenure.cli.talk import emit, emit_json, plural
+from tenure.cli.talk import emit, emit_json
 from tenure.errors import Refused
 from tenure.ledger import Ledger
 
@@ -40,7 +40,8 @@ def erase(task_id: str, by: str, reason: str, *, yes: bool, url: str, json: bool
     if json:
         emit_json({"ledger": url, "task_id": task_id, "erased": number, "by": by, "reason": reason})
     else:
-        emit(f"{plural(number, 'body').replace('bodys', 'bodies')} of {task_id} erased")
+        bodies = "1 body" if number == 1 else f"{number} bodies"
+        emit(f"{bodies} of {task_id} erased")
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import Protocol, Self
 
 from tenure.cli.talk import say
 
-EVERY = 2.0
+EVERY = 1.0
 """Seconds between plain lines."""
 
 
@@ -32,7 +32,7 @@ def progress(title: str) -> Progress:
 
 
 class Lines:
-    """A line every two seconds."""
+    """A line every second."""
 
     def __init__(self, title: str) -> None:
         self._title = title

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -77,6 +76,3 @@ def one_line(text: str) -> str:
 def plural(number: int, noun: str) -> str:
     """``1 task``, ``2 tasks``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-Write = Callable[[str], None]
