@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from tenure.errors import Fenced, Refused, TenureError
+from tenure.ledger import Ledger
 from tenure.protocol import commands as cmd
 from tenure.protocol import decisions as dec
 from tenure.protocol.settings import LOCAL
@@ -130,7 +131,7 @@ class Running:
 
     async def _wait_for_gate(self) -> None:
         """Keep the lease while the end of the task waits for what is open; the ledger ends the wait in any case."""
-        await _moved_on(self._hold)
+        await moved_on(self._hold.ledger, self._hold.task_id, self._hold.epoch)
 
     async def _lost(self, error: Fenced) -> None:
         """Retire what the lost tenure runs. What is not seen to end now is reported when it is, however late."""
@@ -144,7 +145,7 @@ class Running:
         Only after the ledger has ended the tenure: before, nothing of this would be on its books.
         """
         outcome = await self._job.wait()
-        await _moved_on(self._hold)
+        await moved_on(self._hold.ledger, self._hold.task_id, self._hold.epoch)
         if outcome is not None:
             await report_end(self._hold, f"handler:{self._hold.epoch}", outcome.how)
         if self._decided.done() and not self._decided.cancelled() and self._decided.exception() is None:
@@ -179,15 +180,15 @@ async def first_of(decided: asyncio.Future[Decision], hold: Hold, *events: async
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def _moved_on(hold: Hold) -> None:
-    """Wait until the ledger has ended the tenure, patiently: a ledger that is away for a while comes back."""
+async def moved_on(ledger: Ledger, task_id: str, epoch: int) -> None:
+    """Wait until the ledger has ended a tenure, patiently: a ledger that is away for a while comes back."""
     while True:
         try:
-            position = await hold.ledger.wait(0, 0)
-            task = await hold.ledger.task(hold.task_id)
-            if task is None or task.tenure is None or task.tenure.epoch != hold.epoch:
+            position = await ledger.wait(0, 0)
+            task = await ledger.task(task_id)
+            if task is None or task.tenure is None or task.tenure.epoch != epoch:
                 return
-            await hold.ledger.wait(position, POLL)
+            await ledger.wait(position, POLL)
         except TenureError as error:
             if error.next_action == "stop":
                 raise

@@ -11,7 +11,8 @@ from tenure.ledger import OpenOffer
 from tenure.protocol import commands as cmd
 from tenure.protocol.payload import Payload
 from tenure.protocol.state import Task
-from tenure.protocol.vocabulary import OfferKind, Reason
+from tenure.protocol.vocabulary import OfferKind, Reason, WorkEnd
+from tenure.runtime.background import background
 from tenure.runtime.clock import uptime_ms
 from tenure.runtime.content import from_plain, to_body
 from tenure.runtime.hold import Hold, execute_patiently
@@ -19,7 +20,7 @@ from tenure.runtime.housekeeper import Housekeeper
 from tenure.runtime.ids import new_id
 from tenure.runtime.offered import Offered
 from tenure.runtime.payloads import books_of, decode_payload
-from tenure.runtime.running import Running
+from tenure.runtime.running import Running, moved_on
 from tenure.runtime.tenure import Tenure
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Serving:
         self._offer = offer
         self._agent = team.agents[offer.agent]
         self._hold: Hold | None = None
+        self._acknowledged = False
+        self._began = False
 
     def let_go(self) -> bool:
         """Stop acting as the owner: the worker ends. ``False`` when nothing is owned yet."""
@@ -61,6 +64,8 @@ class Serving:
             _LOG.debug("%s of %s: %s", self._offer.kind, self._offer.task_id, error)
         except TenureError as error:
             _LOG.warning("%s of %s: %s", self._offer.kind, self._offer.task_id, error)
+        if self._acknowledged and not self._began:
+            _ = background(self._never_began(), name=f"never-began:{self._offer.task_id}")
 
     # --- until the grant ----------------------------------------------------------------------------------------
 
@@ -75,6 +80,7 @@ class Serving:
         if self._agent.on_offer is not None and not await self._asked(given, payload):
             return None
         asked_at = uptime_ms()
+        self._acknowledged = True  # also when no answer comes: it may have been granted
         receipt = await self._say(cmd.Acknowledge, digest=self._offer.payload)
         if receipt.status == "gate" and not await self._gate_met():
             return None
@@ -160,6 +166,25 @@ class Serving:
                 in_flight=await books_of(hold.books, task, payload),
                 state=document.value() if document is not None else None,
             )
+            self._began = True
             await Running(self._team, own).run()
         finally:
             self._house.remove(hold)
+
+    async def _never_began(self) -> None:
+        """Report the end of a handler whose grant was noticed too late, or not at all.
+
+        The ledger has its tenure as lost and looks for a handler that never ran. Without a grant to this instance it
+        knows of no such work, and nothing changes.
+        """
+        epoch = self._offer.epoch + 1
+        await moved_on(self._ledger, self._offer.task_id, epoch)
+        command = cmd.EndWork(
+            command_id=new_id("c"),
+            root_id=self._offer.root_id,
+            task_id=self._offer.task_id,
+            work_id=f"handler:{epoch}",
+            instance=self._instance,
+            how=WorkEnd.CANCELLED,
+        )
+        await execute_patiently(self._ledger, command, seconds=ACK_SECONDS)
