@@ -23,7 +23,7 @@ def measures(*, quick: bool) -> list[Measure]:
     for what in SIDES.values():
         import_ms(what)  # compiles what was not compiled yet, and warms the file cache
     values = interleave(
-        3 if quick else 31,
+        2 if quick else 31,
         {"tenure": lambda: import_ms(SIDES["tenure"]), "libraries": lambda: import_ms(SIDES["libraries"])},
         "import",
     )

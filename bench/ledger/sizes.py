@@ -26,8 +26,8 @@ from tenure.protocol.body import Body
 from tenure.protocol.commands import Advance, Command
 
 REQUIRED = 1.3
-PER_ROUND = 50
-"""Tasks that each size hands over in one round: a half of the smallest ledger."""
+PER_ROUND, PER_QUICK_ROUND = 50, 10
+"""Tasks that each size hands over in one round; at most half of the smallest ledger."""
 
 
 class Cost(Struct, frozen=True):
@@ -53,12 +53,12 @@ def _mean(timed: list[Timed]) -> Cost:
     return Cost(statistics.fmean(passed) * 1e6, statistics.fmean(cpu) * 1e6)
 
 
-def _handing_over(path: Path, existing: Iterator[str], fresh: Iterator[str]) -> Cost:
-    """Hand over tasks that stand in a ledger, scattered over it, and submit as many new ones: all five commands."""
+def _handing_over(path: Path, existing: Iterator[str], fresh: Iterator[str], count: int) -> Cost:
+    """Hand over ``count`` tasks that stand in a ledger, scattered over it, and submit as many new ones: all five commands."""
     timed: list[Timed] = []
     with closing(open_writer(str(path))) as connection:
         store = Store(connection)
-        for _ in range(PER_ROUND):
+        for _ in range(count):
             job, epoch = ready(next(existing)), 1
             for command in COMMANDS[1:]:
                 cost, epoch = _timed(store, command(job, epoch))
@@ -67,7 +67,7 @@ def _handing_over(path: Path, existing: Iterator[str], fresh: Iterator[str]) -> 
     return _mean(timed)
 
 
-def _tasks_point(folder: Path, counts: tuple[int, ...], rounds: int) -> list[Point]:
+def _tasks_point(folder: Path, counts: tuple[int, ...], rounds: int, each: int) -> list[Point]:
     sides: dict[int, list[Cost]] = {count: [] for count in counts}
     existing = {count: (task_id(n, f"size {count}") for n in range(count)) for count in counts}
     fresh = (task_id(n, "fresh") for n in range(10_000_000))
@@ -79,12 +79,12 @@ def _tasks_point(folder: Path, counts: tuple[int, ...], rounds: int) -> list[Poi
         say(f"tasks: round {n + 1} of {rounds}")
         for count in counts:
             path = folder / f"{count}.db"
-            if count < 2 * PER_ROUND * rounds:
+            if count < 2 * each * rounds:
                 # A small ledger must stay small: each round has a copy of its own, with the same tasks.
                 path = folder / f"{count}-{n}.db"
                 shutil.copy(folder / f"{count}.db", path)
                 existing[count] = (task_id(n, f"size {count}") for n in range(count))
-            sides[count].append(_handing_over(path, existing[count], fresh))
+            sides[count].append(_handing_over(path, existing[count], fresh, each))
     return _points("tasks", sides)
 
 
@@ -173,7 +173,8 @@ def _in_folder(make: Callable[[Path], list[Point]]) -> list[Point]:
 def tasks(*, quick: bool) -> list[Measure]:
     """The measure ``tasks``."""
     counts, rounds = ((100, 2_000), 2) if quick else ((100, 10_000, 1_000_000), 11)
-    points = _in_folder(lambda folder: _tasks_point(folder, counts, rounds))
+    each = PER_QUICK_ROUND if quick else PER_ROUND
+    points = _in_folder(lambda folder: _tasks_point(folder, counts, rounds, each))
     title = f"one command from {counts[0]} to {counts[-1]} tasks"
     return [_judged("tasks", title, points, counts[-1])]
 

@@ -14,7 +14,8 @@ _HEADER, _FRAME = struct.Struct(">8I"), struct.Struct(">6I")
 
 def commits(database: Path) -> int:
     """Number of transactions that stand in the log of a database. Exact as long as the log was never restarted."""
-    content = Path(f"{database}-wal").read_bytes()
+    log = Path(f"{database}-wal")
+    content = log.read_bytes() if log.exists() else b""
     if not content:
         return 0
     _, _, page, restarts, *salts, _, _ = _HEADER.unpack_from(content)
