@@ -184,10 +184,12 @@ def test_ta_01_adopted_before_the_end_of_the_deadline_nobody_else_is_asked() -> 
     world.owned_by("a").transfer("b", "c")
     world.claim("b")
     world.now += 12_000
-    world.ack("b")
+    b = world.ack("b")
     with world.refuses("no_offer"):
         world.ack("c")
     world.now += 8_000
+    b.complete()
+    assert [agent for agent, _ in world.grants] == ["a", "b"]
 
 
 def test_ta_03_a_result_under_the_renewed_epoch_is_accepted() -> None:

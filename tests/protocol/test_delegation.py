@@ -196,4 +196,5 @@ def test_a_child_that_ends_wakes_no_parent_that_acts() -> None:
     a = world.owned_by("a")
     a.delegate("t.k", "c")
     world.ack("c", task_id="t.k").complete()
-    a.advance(document="still mine")
+    assert world.said()[-1] == "delegation.ended"
+    assert a.advance(document="still mine").epoch == a.epoch

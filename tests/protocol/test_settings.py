@@ -15,6 +15,7 @@ def test_the_defaults_agree_with_each_other_and_with_every_policy() -> None:
     settings.check()
     for policy in POLICIES.values():
         settings.check_policy(policy)
+        assert policy.grace_ms <= settings.retire_ms
 
 
 @pytest.mark.parametrize("name", NUMBERS)
