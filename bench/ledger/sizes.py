@@ -26,6 +26,7 @@ from tenure.protocol.body import Body
 from tenure.protocol.commands import Advance, Command
 
 REQUIRED = 1.3
+SERIES = "size"
 PER_ROUND, PER_QUICK_ROUND = 50, 10
 """Tasks that each size hands over in one round; at most half of the smallest ledger."""
 
@@ -54,7 +55,7 @@ def _mean(timed: list[Timed]) -> Cost:
 
 
 def _handing_over(path: Path, existing: Iterator[str], fresh: Iterator[str], count: int) -> Cost:
-    """Hand over ``count`` tasks that stand in a ledger, scattered over it, and submit as many new ones: all five commands."""
+    """All five commands: hand over ``count`` tasks that stand scattered in a ledger, and submit as many new ones."""
     timed: list[Timed] = []
     with closing(open_writer(str(path))) as connection:
         store = Store(connection)
@@ -67,12 +68,16 @@ def _handing_over(path: Path, existing: Iterator[str], fresh: Iterator[str], cou
     return _mean(timed)
 
 
+def _ids(count: int) -> Iterator[str]:
+    return (task_id(n, SERIES) for n in range(count))
+
+
 def _tasks_point(folder: Path, counts: tuple[int, ...], rounds: int, each: int) -> list[Point]:
     sides: dict[int, list[Cost]] = {count: [] for count in counts}
-    existing = {count: (task_id(n, f"size {count}") for n in range(count)) for count in counts}
+    existing = {count: _ids(count) for count in counts}
     fresh = (task_id(n, "fresh") for n in range(10_000_000))
     for count in counts:
-        for done in fill(folder / f"{count}.db", count, f"size {count}"):
+        for done in fill(folder / f"{count}.db", count, SERIES):
             if done == count or done % 100_000 == 0:
                 say(f"tasks: a ledger of {count}: {done} tasks are there")
     for n in range(rounds):
@@ -83,7 +88,7 @@ def _tasks_point(folder: Path, counts: tuple[int, ...], rounds: int, each: int) 
                 # A small ledger must stay small: each round has a copy of its own, with the same tasks.
                 path = folder / f"{count}-{n}.db"
                 shutil.copy(folder / f"{count}.db", path)
-                existing[count] = (task_id(n, f"size {count}") for n in range(count))
+                existing[count] = _ids(count)
             sides[count].append(_handing_over(path, existing[count], fresh, each))
     return _points("tasks", sides)
 
