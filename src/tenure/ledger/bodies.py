@@ -21,6 +21,7 @@ FIELDS: dict[type[ev.EventBase], tuple[str, ...]] = {
     ev.Advanced: ("document",),
     ev.LateRecorded: ("body",),
     ev.InputReceived: ("body",),
+    ev.WorkStopped: ("result",),
     ev.EffectIntended: ("request",),
     ev.EffectObserved: ("body",),
     ev.DelegationEnded: ("result",),

@@ -48,10 +48,9 @@ class MemoryShelf:
         """See :class:`tenure.ledger.shelf.Shelf`."""
         return self.effects.get((root_id, effect_id))
 
-    def intended(self, root_id: str, intent: str) -> Effect | None:
+    def intended(self, root_id: str, intent: str) -> list[Effect]:
         """See :class:`tenure.ledger.shelf.Shelf`."""
-        same = [self.effects[root_id, effect_id] for effect_id in self.by_intent.get((root_id, intent), ())]
-        return max(enumerate(same), key=lambda entry: (not entry[1].state.settled, entry[0]))[1] if same else None
+        return [self.effects[root_id, effect_id] for effect_id in self.by_intent.get((root_id, intent), ())]
 
     def open_effects(self, root_id: str, task_id: str) -> list[Effect]:
         """See :class:`tenure.ledger.shelf.Shelf`."""

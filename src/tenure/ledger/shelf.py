@@ -72,8 +72,8 @@ class Shelf(Protocol):
     def effect(self, root_id: str, effect_id: str) -> Effect | None:
         """An effect by its id."""
 
-    def intended(self, root_id: str, intent: str) -> Effect | None:
-        """The effect with an intent: an open one before a settled one, the newest before older ones."""
+    def intended(self, root_id: str, intent: str) -> list[Effect]:
+        """Every effect of a tree with an intent, oldest first: no two of them may be under way."""
 
     def open_effects(self, root_id: str, task_id: str) -> list[Effect]:
         """Every open effect of a task, oldest first."""
@@ -182,9 +182,12 @@ def _effects(shelf: Shelf, command: cmd.Command, held: Held | None) -> tuple[Eff
     """The named effect first, then those that the end of the tenure would put in doubt."""
     found: list[Effect | None] = []
     if isinstance(command, cmd.Intend):
-        found = [shelf.intended(command.root_id, command.intent), shelf.effect(command.root_id, command.effect_id)]
+        found = [*shelf.intended(command.root_id, command.intent), shelf.effect(command.root_id, command.effect_id)]
     elif isinstance(command, cmd.AttemptEffect | cmd.RecordOutcome | cmd.Attest):
-        found = [shelf.effect(command.root_id, command.effect_id)]
+        effect = shelf.effect(command.root_id, command.effect_id)
+        found = [effect]
+        if effect is not None and isinstance(command, cmd.AttemptEffect):
+            found += shelf.intended(command.root_id, effect.intent)
     if held is not None and type(command) in MAY_END_TENURE:
         named = found[0].effect_id if found and found[0] else ""
         unanswered = any(note.state is EffectState.INTENDED and note.effect_id != named for note in held.task.effects)

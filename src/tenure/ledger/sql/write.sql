@@ -19,7 +19,7 @@ SELECT state FROM trees WHERE root_id = ?
 SELECT state FROM effects WHERE root_id = ? AND effect_id = ?
 
 -- name: intended
-SELECT state FROM effects WHERE root_id = ? AND intent = ? ORDER BY settled, position DESC LIMIT 1
+SELECT state FROM effects WHERE root_id = ? AND intent = ? ORDER BY position
 
 -- name: open_effects
 SELECT state FROM effects WHERE root_id = ? AND task_id = ? AND settled = 0 ORDER BY position

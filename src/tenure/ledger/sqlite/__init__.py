@@ -179,5 +179,5 @@ class SqliteLedger(Ledger):
     async def close(self) -> None:
         """See :meth:`Ledger.close`."""
         self._wakeups.close()
-        await self._writer.stop()
         await self._reader.stop()
+        await self._writer.stop()  # the last to let go of the file empties its log, which a reader cannot

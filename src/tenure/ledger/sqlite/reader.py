@@ -196,4 +196,4 @@ class ReaderDesk(Desk[Reader]):
 
     def close(self) -> None:
         """See :class:`Desk`."""
-        self._reader.connection.close()
+        self._reader.connection.close(force=True)

