@@ -2,6 +2,7 @@
 
 from tenure.protocol import commands as cmd
 from tenure.protocol import events as ev
+from tenure.protocol.decide import next_deadline
 from tenure.protocol.settings import Limits, Settings
 from tenure.protocol.state import Candidate
 from tenure.protocol.vocabulary import OfferKind, Phase, Reason, WaitOn
@@ -198,3 +199,23 @@ def test_a_child_that_ends_wakes_no_parent_that_acts() -> None:
     world.ack("c", task_id="t.k").complete()
     assert world.said()[-1] == "delegation.ended"
     assert a.advance(document="still mine").epoch == a.epoch
+
+
+def test_the_agents_at_work_at_the_same_time_are_limited() -> None:
+    world = World()
+    a = world.owned_by("a", limits=Limits(agents=2))
+    a.delegate("t.k", "c")
+    with world.refuses("delegation_limit_exceeded"):
+        a.delegate("t.l", "c")
+    world.ack("c", task_id="t.k").complete()
+    assert a.delegate("t.l", "c").status == "done"
+
+
+def test_whoever_waits_for_a_delegation_owes_no_steps_and_its_end_is_one() -> None:
+    world = World(progress_ms=2_000, lease_ms=60_000)
+    a = world.owned_by("a")
+    a.delegate("t.k", "c")
+    assert next_deadline(world.task, world.leases["t"]) == world.leases["t"]
+    world.now += 10_000
+    world.ack("c", task_id="t.k").complete()
+    assert next_deadline(world.task, world.leases["t"]) == world.now + 2_000

@@ -416,3 +416,13 @@ def test_pl_03_a_tool_outside_the_agents_own_authority_is_refused_and_nothing_ru
     world.outcome("e2", E.CONFIRMED)
     b.give_back()
     world.ack("a").intend("e3", key="C3", tool="refund")
+
+
+def test_a_retiring_tenure_undoes_nothing_new() -> None:
+    world = World()
+    a = world.owned_by("a")
+    a.intend("e1")
+    world.outcome("e1", EffectState.CONFIRMED)
+    a.complete(quiet=False)
+    with world.refuses("retiring"):
+        a.apply("e1", Purpose.COMPENSATE)

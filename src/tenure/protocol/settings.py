@@ -45,11 +45,12 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     Attributes:
         depth: deepest allowed child; the root has depth 0.
-        delegations: child tasks ever opened in the tree.
+        delegations: child tasks ever opened in the tree. agents: unfinished tasks at the same time, the root's too.
     """
 
     depth: int = 4
     delegations: int = 64
+    agents: int = 64
 
 
 class Settings(Struct, frozen=True, kw_only=True):

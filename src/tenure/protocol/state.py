@@ -288,8 +288,9 @@ class Task(Struct, frozen=True, kw_only=True):
         owner: the agent that holds the task, or held it last, or is asked first. held_authority: what its last grant
             gave; before any, what the first one would give.
         answerable: who answers now for what is open; never empty.
-        payload: digest of the newest frozen sender's part. given: digest of the part whose ``data`` is the input of
-            whoever owns the task or is offered it: after a return, that is what the sender had been given itself. endings: works that ended after it was frozen.
+        payload: digest of the newest frozen sender's part. endings: works that ended after it was frozen.
+        given: digest of the part whose ``data`` is the input of whoever owns the task or is offered it: after a
+            return, that is what the sender had been given itself.
         received, seen, consumed: counts of the input; ``consumed <= seen <= received``.
     """
 
@@ -357,10 +358,10 @@ class Books(Struct, frozen=True, kw_only=True):
     Attributes:
         task: the task that the command names. parent: its parent, whenever it has one.
         child: the task that already has the id of a child that is to be opened.
-        effects: the effect that the command names by id; all in the tree with the intent that it names; all open ones
-            of the task for a death report. An effect that is not loaded changes all the same when an event of the
-            verdict speaks of it (the end of a tenure puts its unanswered calls in doubt): whoever keeps effects
-            evolves it from the events.
+        effects: the effect that the command names by id; all in the tree with its intent, or with the intent that
+            the command names; all open ones of the task for a death report. An effect that is not loaded changes all
+            the same when an event of the verdict speaks of it (the end of a tenure puts its unanswered calls in
+            doubt): whoever keeps effects evolves it from the events.
         conversing: the task to which the command's conversation points.
         lease_until: end of the current tenure's lease; heartbeats move it and are not events. 0 without a tenure.
         parent_lease_until: the same of the parent.

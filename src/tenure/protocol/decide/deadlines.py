@@ -73,7 +73,8 @@ def _tenure_dues(task: Task, tenure: Tenure, lease_until: int) -> dict[Reason, i
         dues[Reason.CANCEL_TIMEOUT] = task.cancel.due
     if tenure.asked_at:
         dues[Reason.NO_PROGRESS] = tenure.asked_at + settings.progress_grace_ms
-    else:
+    elif not any(child.outcome == "" for child in task.children):
+        # Whoever waits for a delegation makes no steps of its own: the child has limits itself, and its end is a step.
         dues[Reason.NONE] = tenure.progress_at + settings.progress_ms
     return dues
 

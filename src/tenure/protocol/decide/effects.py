@@ -108,8 +108,8 @@ def _may_act(tenure: Tenure, effect: Effect, purpose: Purpose) -> None:
     """What somebody else began is not done again, nor undone, with an authority that its new owner has not."""
     if purpose in ACTS:
         _may_use(tenure, effect.tool)
-    if tenure.retiring is not None and purpose is Purpose.APPLY:
-        raise Refused("retiring")
+        if tenure.retiring is not None:
+            raise Refused("retiring")
 
 
 def may_apply_again(effect: Effect, now: int) -> bool:

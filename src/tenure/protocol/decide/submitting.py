@@ -9,8 +9,8 @@ from tenure.protocol.body import text_digest
 from tenure.protocol.decide import guards
 from tenure.protocol.decide.draft import Draft, Verdict
 from tenure.protocol.payload import Payload, constraint_digests, read_payload
-from tenure.protocol.settings import Limits, Settings
-from tenure.protocol.state import Candidate, Task
+from tenure.protocol.settings import Settings
+from tenure.protocol.state import Candidate, Task, Tree
 from tenure.protocol.vocabulary import OfferKind
 
 
@@ -54,7 +54,7 @@ def delegate(draft: Draft, command: cmd.Delegate) -> Verdict:
     task, tree = draft.task, draft.tree
     if tree is None or tree.stopped:
         raise Refused("tree_stopped")
-    _within_budget(task, tree.limits, tree.delegations)
+    _within_budget(task, tree)
     settings = command.settings or task.settings
     payload = _first_payload(command.payload.content, settings, command.child_id, command.candidates)
     missing = set(task.constraints) - set(constraint_digests(payload))
@@ -85,12 +85,15 @@ def delegate(draft: Draft, command: cmd.Delegate) -> Verdict:
     return draft.verdict()
 
 
-def _within_budget(task: Task, limits: Limits, delegations: int) -> None:
+def _within_budget(task: Task, tree: Tree) -> None:
     """Checked in the commit that spends it."""
+    limits = tree.limits
     if task.depth + 1 > limits.depth:
         raise Refused("delegation_limit_exceeded", f"Depth {limits.depth} is reached.", limit=limits.depth)
-    if delegations + 1 > limits.delegations:
+    if tree.delegations + 1 > limits.delegations:
         raise Refused("delegation_limit_exceeded", f"{limits.delegations} are used.", limit=limits.delegations)
+    if tree.unfinished + 1 > limits.agents:
+        raise Refused("delegation_limit_exceeded", f"{limits.agents} agents are at work.", limit=limits.agents)
     if len(task.children) >= task.settings.open_items:
         raise Refused("backlog_full", f"{len(task.children)} results were not collected.")
 

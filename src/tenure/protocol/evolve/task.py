@@ -117,7 +117,8 @@ def _delegation_ended(task: Task, event: ev.DelegationEnded) -> Task:
         else child
         for child in task.children
     )
-    return replace(task, children=children)
+    tenure = None if task.tenure is None else progressed(task, event.at)
+    return replace(task, children=children, tenure=tenure)
 
 
 def _question_answered(task: Task, event: ev.QuestionAnswered) -> Task:

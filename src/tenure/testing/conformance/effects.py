@@ -48,6 +48,33 @@ class EffectRules(Rules):
             await driver.intend("e3", "t.1", intent="refund A17")
         assert caught.value.facts["effect"].effect_id == "e1"
 
+    async def test_an_absent_effect_is_not_applied_again_once_its_intent_was_taken_up_elsewhere(
+        self, driver: Driver, ledger: Ledger
+    ) -> None:
+        await driver.owned()
+        await driver.delegate("t.1")
+        await driver.acknowledge("c", "w2", "t.1")
+        await driver.intend("e1", intent="refund A17")
+        await driver.outcome("e1", EffectState.ABSENT, evidence=EvidenceKind.NOT_SENT)
+        await driver.intend("e2", "t.1", intent="refund A17")
+        await driver.outcome("e2", EffectState.ABSENT, "t.1", evidence=EvidenceKind.NOT_SENT)
+        await driver.intend("e3", intent="refund A17")
+        await driver.outcome("e1", EffectState.CONFIRMED)
+        child = await driver.task("t.1")
+        assert child.tenure is not None
+        version = (await ledger.effects("t.1"))[0].version
+        with pytest.raises(Refused) as caught:
+            await driver.do(
+                cmd.AttemptEffect,
+                "t.1",
+                effect_id="e2",
+                version=version,
+                purpose=Purpose.APPLY,
+                instance=child.tenure.instance,
+                epoch=child.tenure.epoch,
+            )
+        assert caught.value.code == "attempt_unsafe"
+
     async def test_an_effect_id_is_used_once_in_a_tree(self, driver: Driver) -> None:
         await driver.owned()
         await driver.intend("e1")
