@@ -55,6 +55,7 @@ class Hold:
         self.instance = tenure.instance
         self.settings = task.settings
         self.closing = False
+        self.stated = False
         self.error: Fenced | None = None
         self.lost = asyncio.Event()
         self.cancel_requested = asyncio.Event()
@@ -119,7 +120,7 @@ class Hold:
         command = kind(command_id=new_id("c"), root_id=self.root_id, task_id=self.task_id, **fields)
         seconds = max(self._deadline - uptime_ms(), 0) / 1000
         try:
-            return await execute_patiently(self.ledger, command, seconds=seconds)  # type: ignore[arg-type]  # C is one of Command
+            receipt = await execute_patiently(self.ledger, command, seconds=seconds)  # type: ignore[arg-type]  # C is one of Command
         except Fenced as error:
             self.lose(error)
             raise
@@ -129,6 +130,11 @@ class Hold:
             lost = Fenced("lease_lost", f"The ledger did not answer in time: {error}", task_id=self.task_id)
             self.lose(lost)
             raise lost from error
+        if receipt.status == "late":
+            late = Fenced("stale_epoch", "It came too late and was kept as evidence.", kept=True, task_id=self.task_id)
+            self.lose(late)
+            raise late
+        return receipt
 
     async def report(self, kind: type[C], /, *, seconds: float = 30, **fields: Any) -> Receipt:
         """Report an observation. It counts under any epoch, so a lost hold may still speak."""

@@ -42,6 +42,7 @@ async def retire_by_decision(own: Tenure[Any], decided: dec.Decision, handler: J
         consumed=own.inbox.consumed if failed else own.inbox.shown,
         collected=own.delegations.take_collected(),
     )
+    hold.stated = True
     if quiet:
         return receipt
     await own.inbox.close_routes()

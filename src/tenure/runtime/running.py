@@ -136,6 +136,7 @@ class Running:
     async def _lost(self, error: Fenced) -> None:
         """Retire what the lost tenure runs. What is not seen to end now is reported when it is, however late."""
         self._hold.lose(error)
+        self._hold.stated = self._hold.stated or error.facts.get("kept", False)
         await retire_lost(self._own, self._job)
         _ = background(self._afterwards(), name=f"afterwards:{self._own.task_id}")
 
@@ -148,7 +149,7 @@ class Running:
         await moved_on(self._hold.ledger, self._hold.task_id, self._hold.epoch)
         if outcome is not None:
             await report_end(self._hold, f"handler:{self._hold.epoch}", outcome.how)
-        if self._decided.done() and not self._decided.cancelled() and self._decided.exception() is None:
+        if not self._hold.stated and _is_decision(self._decided):
             decision = await to_protocol(self._team, self._own, self._decided.result())
             await self._hold.report(cmd.Retire, epoch=self._hold.epoch, instance=self._hold.instance, decision=decision)
 
@@ -193,6 +194,10 @@ async def moved_on(ledger: Ledger, task_id: str, epoch: int) -> None:
             if error.next_action == "stop":
                 raise
             await asyncio.sleep(jitter(POLL))
+
+
+def _is_decision(decided: asyncio.Future[Decision]) -> bool:
+    return decided.done() and not decided.cancelled() and decided.exception() is None
 
 
 def _heard(decided: asyncio.Future[Decision]) -> None:
