@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import sqlite3
 import subprocess
@@ -234,3 +235,32 @@ def test_version_and_help_and_nothing_at_all(tenure: Tenure) -> None:
 
     assert tenure("--version").out == f"tenure, version {__version__}\n"
     assert tenure().out == tenure("--help").out != ""
+
+
+@pytest.mark.parametrize(("answer", "code", "erased"), [("y\n", 0, True), ("n\n", 130, False), ("", 130, False)])
+def test_erase_does_what_the_person_says(
+    answer: str, code: int, *, erased: bool, ledger_of_three: Path, tenure: Tenure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    ran = tenure("erase", "t1", "--by", "customer-07")
+    assert ran.code == code
+    assert "Erase the content of t1 for good?" in ran.err
+    assert tenure("show", "t1", "--json").json["erased"] is erased
+
+
+def test_an_error_of_tenure_itself_has_a_traceback_and_a_code_of_its_own(
+    ledger_of_three: Path, tenure: Tenure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("in the middle")
+
+    monkeypatch.setattr("tenure.cli.options.open_ledger", broken)
+    ran = tenure("tasks")
+    assert ran.code == 70
+    assert ran.err.startswith("Traceback")
+    assert "error: ZeroDivisionError: in the middle\nnext: report this" in ran.err
+    assert tenure("tasks", "--json").error["exit_code"] == 70

@@ -199,3 +199,23 @@ def test_progress_is_drawn_on_a_terminal(slow: Path) -> None:
     assert b"tasks at rest" in seen
     assert b"1/1" in seen
     assert b"1 task: 1 completed" in seen
+
+
+def test_show_reads_a_task_while_it_is_owned_elsewhere(slow: Path, start: Start, tenure: Tenure) -> None:
+    run = start("run", "team.py", "--input", write_lines(slow / "in.jsonl", {"task_id": "t1"}), "--name", "w")
+    run.until(lambda: began(slow) == 1)
+    shown = tenure("show", "t1", "--json").json
+    assert (shown["execution"]["phase"], shown["execution"]["owner"], shown["execution"]["overdue_ms"]) == (
+        "active",
+        "one",
+        0,
+    )
+    assert shown["execution"]["instance"].startswith("w-")
+    assert [(each["until"], each["termination"]) for each in shown["termination"]["tenures"]] == [(0, "")]
+    text = tenure("show", "t1").out
+    assert "one may act, as instance w-" in text
+    assert "its lease ends in" in text
+    assert "one receives live input" in text
+    assert "epoch 2 one: not ended" in text
+    (slow / "go").touch()
+    assert run.end().code == 0
