@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from examples.retail.fleet import Fleet, Member
 
-STARTED_AFTER = 1.2  # s: a younger worker is left alone, it may not work yet and to kill it would prove little
+WORKS_FOR = 0.3  # s: a worker that was seen to work for less is left alone; to kill it would prove little
+CALMER = 4  # times as long as planned is each pause after the planned acts, so that a slow machine comes to an end
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Plan:
 
     Attributes:
         seed: of every choice. lease: of the workers, in seconds.
-        acts: kills and stops each that are made before `enough` is called; it goes on with both until it is cancelled.
+        acts: kills and stops each that are planned. It goes on with both after that, but more slowly.
         pause: bounds of the seconds between two acts.
         stopped_for: bounds of a stop, in leases; above 1, for a worker that was stopped for less has not lost anything.
         stopped_at_once: how many workers may be stopped at the same time.
@@ -74,11 +75,16 @@ class Chaos:
                 pair = [self._kill, self._stop]
                 self._random.shuffle(pair)
                 for act in pair:
-                    await asyncio.sleep(self._random.uniform(*self._plan.pause))
+                    await asyncio.sleep(self._pause())
                     await act()
                     self._fleet.check()
         finally:
             await self._calm_down()
+
+    def _pause(self) -> float:
+        seconds = self._random.uniform(*self._plan.pause)
+        planned = min(self.done.killed, self.done.stopped) < self._plan.acts
+        return seconds if planned else seconds * CALMER
 
     async def _kill(self) -> None:
         member = await self._victim()
@@ -109,9 +115,10 @@ class Chaos:
             self._on_act(self.done)
 
     async def _victim(self) -> Member:
-        """One of the workers that run and have had time to begin."""
+        """One of the workers that were seen to work and still run."""
         while True:
-            ready = [member for member in self._fleet.alive if not member.stopped and member.age > STARTED_AFTER]
+            running = [member for member in self._fleet.alive if not member.stopped]
+            ready = [member for member in running if member.working_for() > WORKS_FOR]
             if ready:
                 return self._random.choice(ready)
             await asyncio.sleep(0.05)

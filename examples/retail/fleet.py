@@ -17,6 +17,8 @@ from pathlib import Path
 TEAM = Path(__file__).with_name("team.py")
 SEEN_WITHIN = 5.0  # s from a signal until its effect must have been seen
 LOOK_EVERY = 0.005
+READY = b" acts for "
+"""What a worker says once it is known to the ledger and picks offers up."""
 
 
 class FleetError(RuntimeError):
@@ -30,19 +32,21 @@ class Member:
     name: str
     process: subprocess.Popen[bytes]
     log: Path
-    since: float
-    """`time.monotonic` of its start."""
     stopped: bool = False
+    ready_at: float = 0.0
+    """`time.monotonic` when it was first seen to work; 0 before."""
 
     @property
     def alive(self) -> bool:
         """Whether it was not seen to end."""
         return self.process.returncode is None
 
-    @property
-    def age(self) -> float:
-        """Seconds since its start."""
-        return time.monotonic() - self.since
+    def working_for(self) -> float:
+        """Seconds since it was first seen to work: it says so in its log. 0 before that."""
+        now = time.monotonic()
+        if not self.ready_at and READY in self.log.read_bytes():
+            self.ready_at = now
+        return now - self.ready_at if self.ready_at else 0.0
 
 
 @dataclass
@@ -71,7 +75,7 @@ class Fleet:
             process = subprocess.Popen(
                 command, stdout=out, stderr=out, env={**os.environ, **self.environment}, start_new_session=True
             )
-        member = Member(name, process, log, time.monotonic())
+        member = Member(name, process, log)
         self.members.append(member)
         return member
 

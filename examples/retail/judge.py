@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from examples.retail.client import RetailClient
-from examples.retail.expected import Ticket, compare, duplicates, expect, load_data
+from examples.retail.expected import Ticket, compare, duplicates, expect
 from examples.retail.rules import Books, Changes
 from tenure.ledger import Ledger, Recorded, TaskRow, Verification
 from tenure.protocol import events as ev
@@ -64,22 +64,59 @@ class AtService(msgspec.Struct, kw_only=True):
         return not self.differences
 
 
+class Story(msgspec.Struct):
+    """What the events of all tasks tell, read one by one.
+
+    Attributes:
+        handoffs: transfers whose receiver came to own the task. takeovers: tenures that were lost and offered again.
+        in_doubt: how often an outcome was not known. ownerless: provider calls of somebody who did not own the task.
+    """
+
+    handoffs: int = 0
+    takeovers: int = 0
+    in_doubt: int = 0
+    ownerless: list[str] = []
+    offered: dict[str, OfferKind] = {}
+    owners: dict[str, tuple[int, str]] = {}
+    """Epoch and instance of each task's tenure, while it has one."""
+
+    def add(self, entry: Recorded) -> None:
+        """Take the next event in."""
+        task_id = entry.task_id
+        match entry.event:
+            case ev.OfferIssued(kind=kind, attempt=attempt):
+                self.offered[task_id] = kind
+                self.takeovers += kind is OfferKind.TAKEOVER and attempt == 1
+            case ev.TenureGranted(instance=instance):
+                self.handoffs += self.offered[task_id] is OfferKind.TRANSFER
+                if task_id in self.owners:
+                    self.ownerless.append(f"{task_id}: {entry.seq} grants a second tenure beside one")
+                self.owners[task_id] = (entry.epoch, instance)
+            case ev.TenureEnded():
+                del self.owners[task_id]
+            case ev.EffectObserved(state=EffectState.IN_DOUBT):
+                self.in_doubt += 1
+            case ev.EffectIntended(epoch=epoch, instance=instance) | ev.EffectAttempted(epoch=epoch, instance=instance):
+                if self.owners.get(task_id) != (epoch, instance):
+                    self.ownerless.append(f"{task_id}: {entry.seq} is a call of {instance} under epoch {epoch}")
+            case _:
+                pass
+
+
 class InLedger(msgspec.Struct, kw_only=True):
     """Read from the ledger.
 
     Attributes:
         phases: number of tasks by phase. escalated: the tickets that wait for a person. unfinished: those that are
             neither ended nor with a person, or were never submitted.
-        handoffs: transfers whose receiver came to own the task. takeovers: tenures that were lost and offered again.
-        effects: number by state. references: the service's names of the confirmed ones.
+        story: what the events tell. effects: number by state. references: the service's names of the confirmed ones.
         residual: works not seen to end, now. running: other open works. fenced: commands of owners that were none.
     """
 
     phases: dict[str, int]
     escalated: list[str]
     unfinished: list[str]
-    handoffs: int
-    takeovers: int
+    story: Story
     effects: dict[str, int]
     references: list[str]
     residual: int
@@ -125,13 +162,14 @@ async def measure_ledger(ledger: Ledger, work: Work) -> InLedger:
     resting = {row.task.task_id for row in rows if at_rest(row)}
     effects = [effect for row in rows for effect in await ledger.effects(row.task.task_id)]
     works = Counter(one.state is WorkState.RESIDUAL for row in rows for one in row.task.works)
-    handoffs, takeovers = await _count_hops(ledger)
+    story = Story()
+    async for entry in _all_events(ledger):
+        story.add(entry)
     return InLedger(
         phases=dict(Counter(str(row.task.phase) for row in rows)),
         escalated=sorted(row.task.task_id for row in rows if row.task.phase is Phase.ESCALATED),
         unfinished=sorted(wanted - resting),
-        handoffs=handoffs,
-        takeovers=takeovers,
+        story=story,
         effects=dict(Counter(str(effect.state) for effect in effects)),
         references=[effect.reference for effect in effects if effect.state is EffectState.CONFIRMED],
         residual=works[True],
@@ -163,22 +201,6 @@ async def _all_events(ledger: Ledger) -> AsyncIterator[Recorded]:
         position = entries[-1].position
 
 
-async def _count_hops(ledger: Ledger) -> tuple[int, int]:
-    """Transfers that reached their receiver, and tenures that were lost."""
-    handoffs = takeovers = 0
-    offered: dict[str, OfferKind] = {}
-    async for entry in _all_events(ledger):
-        match entry.event:
-            case ev.OfferIssued(kind=kind, attempt=attempt):
-                offered[entry.task_id] = kind
-                takeovers += kind is OfferKind.TAKEOVER and attempt == 1
-            case ev.TenureGranted():
-                handoffs += offered[entry.task_id] is OfferKind.TRANSFER
-            case _:
-                pass
-    return handoffs, takeovers
-
-
 async def _count_fenced(ledger: Ledger) -> int:
     fenced = position = 0
     while refusals := await ledger.refusals(after=position, limit=PAGE):
@@ -189,7 +211,9 @@ async def _count_fenced(ledger: Ledger) -> int:
 
 def problems(work: Work, service: AtService, ledger: InLedger) -> list[str]:
     """Everything that is not as it must be, one sentence each; an empty list is a run without fault."""
-    expected = [expect(work.data, [call for one in tickets for call in one.writes]) for tickets in work.tickets.values()]
+    expected = [
+        expect(work.data, [call for one in tickets for call in one.writes]) for tickets in work.tickets.values()
+    ]
     applied, refused = sum(len(one.applied) for one in expected), sum(len(one.refused) for one in expected)
     persons = sorted(ticket.ticket for ticket in work.all_tickets if ticket.ends_with_person)
     completed = len(work.all_tickets) - len(persons)
@@ -208,6 +232,7 @@ def problems(work: Work, service: AtService, ledger: InLedger) -> list[str]:
             sorted(ledger.references),
             sorted(service.references),
         ),
+        "calls by somebody who did not own the task": (ledger.story.ownerless, []),
         "works not seen to end": (ledger.residual + ledger.running, 0),
         "chain": (verified.chain, "verified"),
         "replay": (verified.replay, "equal"),

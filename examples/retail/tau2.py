@@ -28,8 +28,12 @@ if __name__ == "__main__":  # run as a file: the repository is what the package 
 
 from examples.retail import trial
 from examples.retail.chaos import Plan
+from examples.retail.client import RetailError
 from examples.retail.expected import load_tau2
+from examples.retail.fleet import FleetError
 from examples.retail.judge import Work
+from examples.retail.service.launch import StartError
+from tenure.errors import TenureError
 
 INTERRUPTED = 130
 
@@ -102,6 +106,9 @@ def main(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, asyncio.CancelledError):
         print("tau2.py: interrupted; its processes were ended", file=sys.stderr)
         return INTERRUPTED
+    except (FleetError, StartError, TenureError, RetailError, TimeoutError) as error:
+        print(f"tau2.py: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
     print(json.dumps(report, indent=None if chosen.json else 2))
     return 1 if report["problems"] else 0
 

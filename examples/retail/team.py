@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -48,8 +49,11 @@ READ_ATTEMPTS = 5
 LATER = 1.0
 """Seconds that a ticket waits, owned by its agent but without a lease, until the service may be well again."""
 
+PATIENCE = 10.0
+"""Seconds that a write is looked into before the ticket waits for a better moment to go on with that."""
+
 DOUBTS_BEFORE_A_PERSON = 100
-"""Times that a write is looked into, about 10 s each, before a person is asked what became of it."""
+"""Times that a write is looked into, `PATIENCE` each, before a person is asked what became of it."""
 
 WATCH_EVERY = 0.5
 
@@ -124,7 +128,7 @@ def _others(name: str) -> dict[str, str]:
 async def triage(own: Tenure[Case]) -> Decided:
     """Look the customer and the orders up, then hand the ticket to whoever answers for the first write."""
     # Not waited for and not needed to go on: it ends when the ticket is handed over, if not before.
-    own.spawn(catalogue(own.input.ns), policy="helper")
+    _ = own.spawn(catalogue(own.input.ns), policy="helper")
     return await go_on(own)
 
 
@@ -150,7 +154,7 @@ async def watched(own: Tenure[Case]) -> Decided:
     """Go on with a ticket while a work in the background watches what the next write is about."""
     subject = next((call.arguments for call in own.input.decisions[own.input.at :] if call.writes), None)
     if subject is not None:
-        own.spawn(watch(own.input.ns, subject), policy="local", name="watch")
+        _ = own.spawn(watch(own.input.ns, subject), policy="local", name="watch")
     return await go_on(own)
 
 
@@ -207,7 +211,8 @@ async def write(own: Tenure[Case], number: int, call: Call) -> Done | Refused | 
     """Make one write at the service, once. Its intent is this decision of this ticket, however often it is asked."""
     case = own.input
     wanted = Write(ns=case.ns, operation=call.tool, arguments=call.arguments)
-    return await own.effect(retail, wanted, key=f"{case.ticket}/{number}", tool=call.tool, policy="external")
+    key = f"{case.ticket}/{number}"
+    return await own.effect(retail, wanted, key=key, tool=call.tool, policy="external", patience=PATIENCE)
 
 
 async def in_doubt(own: Tenure[Case], number: int, progress: Progress, outcome: InDoubt) -> Wait | Escalate:
@@ -293,7 +298,8 @@ async def service() -> AsyncIterator[None]:
     """Connect to the service for as long as a worker runs; start it and stop it, unless there is one."""
     async with _service_url() as url:
         timeout = float(os.environ.get("RETAIL_TIMEOUT", "5"))
-        async with RetailClient(url, timeout=timeout) as client:
+        # On a thread: it reads the system's certificates, whether it will need them or not.
+        async with await asyncio.to_thread(RetailClient, url, timeout=timeout) as client:
             retail.connect(client)
             try:
                 yield
@@ -306,12 +312,15 @@ async def _service_url() -> AsyncIterator[str]:
     if url := os.environ.get("RETAIL_URL"):
         yield url
         return
-    with tempfile.TemporaryDirectory(prefix="retail-") as folder:
+    folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="retail-")
+    try:
         running = await asyncio.to_thread(launch, DATA, books_beside(team.ledger.url, Path(folder)))
         try:
             yield running.url
         finally:
             await asyncio.to_thread(running.stop)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder)
 
 
 def books_beside(ledger_url: str, otherwise: Path) -> Path:

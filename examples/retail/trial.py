@@ -21,7 +21,6 @@ import msgspec
 from examples.retail import judge
 from examples.retail.chaos import Chaos, Done, Plan
 from examples.retail.client import RetailClient
-from examples.retail.expected import Ticket
 from examples.retail.fleet import Fleet
 from examples.retail.service.launch import launch
 from examples.retail.team import task_for, team
@@ -137,8 +136,8 @@ class Trial:
         resting_since = 0.0
         while True:
             for helper in helpers:
-                if helper.done():
-                    helper.result()
+                if helper.done() and not helper.cancelled():
+                    helper.result()  # raises what it has raised
             rows = [row async for row in judge.all_tasks(self._ledger)]
             resting = sum(judge.at_rest(row) for row in rows)
             works = sum(len(row.task.works) for row in rows)
@@ -171,6 +170,9 @@ async def run(setup: Setup) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(prefix="retail-"))
     try:
         report = await _run(setup, folder)
+    except asyncio.CancelledError:
+        shutil.rmtree(folder)
+        raise
     except BaseException:
         setup.tell(f"kept: {folder}")
         raise
@@ -216,7 +218,7 @@ async def _surroundings(setup: Setup, folder: Path) -> AsyncIterator[tuple[Trial
 async def _all_landed(client: RetailClient) -> None:
     """Wait for calls whose workers are long gone, and which the service acts on all the same."""
     async with asyncio.timeout(QUIET_WITHIN):
-        while (await client.status())["in_flight"]:
+        while (await client.status())["in_flight"]:  # noqa: ASYNC110 - in another process, which sets no event here
             await asyncio.sleep(0.1)
 
 
@@ -241,7 +243,7 @@ def _report(
         "duplicates": service.duplicates,
         "state_equal": service.state_equal,
         "differences": service.differences,
-        "handoffs": claimed.handoffs,
+        "handoffs": claimed.story.handoffs,
         "effects": claimed.effects,
         "residual": claimed.residual,
         "seed": setup.chaos.seed if setup.chaos else None,
@@ -249,7 +251,8 @@ def _report(
         "stopped": done.stopped,
         "answers_lost": service.answers_lost,
         "delayed": service.delayed,
-        "takeovers": claimed.takeovers,
+        "takeovers": claimed.story.takeovers,
+        "in_doubt": claimed.story.in_doubt,
         "fenced": claimed.fenced,
         "seconds": round(seconds, 1),
         "verify": {
@@ -261,8 +264,3 @@ def _report(
         },
         "problems": problems,
     }
-
-
-def own_work(data: Path, tickets: list[Ticket], ns: str) -> judge.Work:
-    """All tickets on the same books."""
-    return judge.Work(judge.load_data(data), {ns: tickets})
