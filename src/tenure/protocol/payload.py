@@ -6,6 +6,7 @@ Past actions are facts with stable ids, never something to call. All text is dat
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Literal
 
 import msgspec
@@ -60,7 +61,10 @@ class Payload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     trace: dict[str, str] = field(default_factory=dict)
 
 
-_DECODER = msgspec.json.Decoder(Payload)
+@functools.cache
+def _decoder() -> msgspec.json.Decoder[Payload]:
+    """Made at first use: an import should not pay for it."""
+    return msgspec.json.Decoder(Payload)
 
 
 def read_payload(content: bytes, limit: int) -> Payload:
@@ -74,7 +78,7 @@ def read_payload(content: bytes, limit: int) -> Payload:
         detail = f"It has {len(content)} bytes, the limit is {limit}. Move bulk into artifacts and pass references."
         raise Refused("payload_too_large", detail, size=len(content), limit=limit)
     try:
-        payload = _DECODER.decode(content)
+        payload = _decoder().decode(content)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise Refused("payload_invalid", f"{error}.") from None
     ids = [fact.id for fact in payload.done] + [artifact.id for artifact in payload.artifacts]

@@ -6,6 +6,7 @@ epoch stand in the record around it. Events carry a version; a newer one than kn
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import msgspec
@@ -177,8 +178,15 @@ class _Envelope(Struct):
     v: int = 0
 
 
-_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Event)
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
+
+
+@functools.cache
+def _decoder() -> msgspec.json.Decoder[Any]:
+    """Made at first use: an import should not pay for the shapes of all events."""
+    return msgspec.json.Decoder(Event)
+
+
 _TAGS = frozenset(str(kind.__struct_config__.tag) for kind in EVENT_TYPES)
 
 encode_event = msgspec.json.Encoder().encode
@@ -197,7 +205,7 @@ def decode_event(content: bytes) -> Event:
         if head.v > VERSION or (head.event and head.event not in _TAGS):
             detail = f"Event {head.event!r} has version {head.v}; this code knows up to {VERSION}. Upgrade Tenure."
             raise Refused("newer_version", detail)
-        event: Event = _DECODER.decode(content)
+        event: Event = _decoder().decode(content)
     except msgspec.DecodeError as error:
         raise Refused("invalid", f"This is not an event: {error}.") from None
     return event
