@@ -71,7 +71,7 @@ def plain_cpu(count: int) -> float:
 
 def measures(*, quick: bool) -> list[Measure]:
     """The measure ``cpu``."""
-    rounds, count = (3, 64) if quick else (15, 640)
+    rounds, count = (3, 64) if quick else (15, 1_000)
     values = interleave(rounds, {"tenure": lambda: tenure_cpu(count), "plain": lambda: plain_cpu(count)}, "cpu")
     point = compare("transfer with acknowledgement", values, handoffs_per_round=count)
     return [
