@@ -11,6 +11,7 @@ from tenure.ledger import Verification
 from tenure.ledger.sqlite import SqliteLedger
 from tenure.ledger.sqlite.checking import verify_file
 from tenure.protocol import commands as cmd
+from tenure.protocol.vocabulary import EffectState
 from tenure.testing.conformance import Driver, VirtualClock
 from tenure.testing.conformance.driver import body
 
@@ -148,6 +149,17 @@ async def test_a_body_that_is_gone_is_missing_unless_it_was_erased(path: Path) -
     gone = await after(path, "DELETE FROM bodies WHERE content = CAST('\"hello\"' AS BLOB)")
     assert (gone.chain, gone.replay, gone.missing, gone.erased) == ("verified", "equal", 1, 0)
     assert gone.problems == (f"t: event 8: the body {body('hello').digest} is missing, and was not erased.",)
+
+
+async def test_an_intent_that_is_gone_leaves_no_effect(tmp_path: Path) -> None:
+    path = tmp_path / "b.db"
+    async with SqliteLedger(str(path), clock=VirtualClock()) as ledger:
+        driver = Driver(ledger)
+        await driver.owned()
+        await driver.intend("e1")
+        await driver.outcome("e1", EffectState.CONFIRMED)
+    found = await after(path, "DELETE FROM events WHERE CAST(event AS TEXT) LIKE '%effect.intended%'")
+    assert "t: its events give another state of effect e1." in found.problems
 
 
 async def test_findings_are_told_up_to_a_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

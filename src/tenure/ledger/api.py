@@ -208,7 +208,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def retire_instance(self, instance_id: str) -> None:
-        """Record that an instance has ended; blocking."""
+        """Record that an instance has ended; blocking. It can pick nothing up any more: ``stale_epoch``."""
 
     @abstractmethod
     async def erase(self, task_id: str, *, by: str, reason: str = "") -> int:

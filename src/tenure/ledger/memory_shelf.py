@@ -61,6 +61,11 @@ class MemoryShelf:
         """See :class:`tenure.ledger.shelf.Shelf`."""
         return self.conversations.get(conversation, "")
 
+    def ended(self, instance_id: str) -> bool:
+        """See :class:`tenure.ledger.shelf.Shelf`."""
+        instance = self.instances.get(instance_id)
+        return instance is not None and instance.ended_at > 0
+
     def events_of(self, task_id: str) -> Iterator[bytes]:
         """The events of a task, as stored."""
         return (row[6] for row in self.events if row[2] == task_id)

@@ -50,6 +50,10 @@ NO_TREE = frozenset(
 """Commands that neither end nor open a task: the tree's counters are not loaded for them."""
 
 
+PICKS_UP = frozenset({cmd.Claim, cmd.Acknowledge})
+"""Commands by which an instance becomes responsible for a task."""
+
+
 class Conflict(Exception):
     """A row is not at the revision that was read; the number of changed rows has shown it."""
 
@@ -81,6 +85,9 @@ class Shelf(Protocol):
     def conversing(self, conversation: str) -> str:
         """Id of the task that a conversation points to, or an empty string."""
 
+    def ended(self, instance_id: str) -> bool:
+        """Whether an instance was registered and recorded as ended."""
+
     def write(self, plan: Plan) -> None:
         """Write all of a plan.
 
@@ -100,6 +107,8 @@ def run(shelf: Shelf, command: cmd.Command, now: int) -> cmd.Receipt:
     known = shelf.recorded(command.root_id, command.command_id)
     if known is not None:
         return _repeated(command, *known)
+    if type(command) in PICKS_UP:
+        _alive(shelf, command)
     planned = plan(load(shelf, command), command, now, shelf.last)
     if planned.events:
         shelf.write(planned)
@@ -118,6 +127,13 @@ def again(attempt: Callable[[], T]) -> T:
         except Conflict:
             continue
     raise Unavailable("ledger_unavailable", f"The task kept changing; decided {ATTEMPTS} times.")
+
+
+def _alive(shelf: Shelf, command: cmd.Command) -> None:
+    """Keep an instance that was recorded as ended from owning anything again, should it only be slow to go."""
+    instance_id: str = getattr(command, "instance", "")
+    if shelf.ended(instance_id):
+        raise Fenced("stale_epoch", f"{instance_id} was recorded as ended; only a new instance may own a task.")
 
 
 def check_ids(command: cmd.Command) -> None:
@@ -144,12 +160,8 @@ def load(shelf: Shelf, command: cmd.Command) -> View:
     """Load the books that a command needs."""
     root_id = command.root_id
     held = shelf.held(root_id, command.task_id)
-    touched = {} if held is None else {command.task_id: held}
-    parent = None
-    if held is not None and held.task.parent:
-        parent = shelf.held(root_id, held.task.parent)
-        if parent is not None:
-            touched[held.task.parent] = parent
+    parent = shelf.held(root_id, held.task.parent) if held and held.task.parent else None
+    touched = {one.task.task_id: one for one in (held, parent) if one is not None}
     books = Books(
         tree=None if type(command) in NO_TREE else shelf.tree(root_id),
         task=held.task if held else None,

@@ -27,6 +27,9 @@ SELECT state FROM effects WHERE root_id = ? AND task_id = ? AND settled = 0 ORDE
 -- name: conversing
 SELECT task_id FROM conversations WHERE conversation = ?
 
+-- name: ended
+SELECT 1 FROM instances WHERE instance_id = ? AND ended_at > 0
+
 -- name: add_event
 INSERT INTO events (position, root_id, task_id, seq, epoch, digest, event) VALUES (?, ?, ?, ?, ?, ?, ?)
 

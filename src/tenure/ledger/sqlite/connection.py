@@ -42,9 +42,9 @@ def open_writer(path: str, *, vfs: str = "", schema: Sequence[str] = ()) -> apsw
         connection = apsw.Connection(path, vfs=vfs or None)
         connection.set_busy_timeout(BUSY_MS)
         known = tuple(schema) or migrations()
-        version = _version(connection, path, len(known))
         if connection.readonly("main"):
             raise Unavailable("ledger_read_only", f"{path} is not writable by this user.")
+        version = _version(connection, path, len(known))
         connection.execute(_WRITER)
         _upgrade(connection, version, known)
         return connection
@@ -85,21 +85,19 @@ def _version(connection: apsw.Connection, path: str, known: int) -> int:
 
 
 def _upgrade(connection: apsw.Connection, version: int, known: Sequence[str]) -> None:
-    """Bring the schema up to date, each step in a transaction of its own; another process may be doing the same."""
+    """Bring the schema up to date, each step in a transaction of its own; another process may be doing the same.
+
+    A step that fails is undone when the connection is closed.
+    """
     while version < len(known):
         connection.execute("BEGIN IMMEDIATE")
-        try:
-            version = int(connection.pragma("user_version") or 0)
-            if version < len(known):
-                connection.execute(known[version])
-                version += 1
-                connection.pragma("application_id", APPLICATION_ID)
-                connection.pragma("user_version", version)
-            connection.execute("COMMIT")
-        except apsw.Error:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+        version = int(connection.pragma("user_version") or 0)
+        if version < len(known):
+            connection.execute(known[version])
+            version += 1
+            connection.pragma("application_id", APPLICATION_ID)
+            connection.pragma("user_version", version)
+        connection.execute("COMMIT")
 
 
 def translate(error: apsw.Error, path: str, *, committing: bool = False) -> TenureError:

@@ -123,6 +123,10 @@ class Store:
         row = self._one("conversing", conversation)
         return row[0] if row else ""
 
+    def ended(self, instance_id: str) -> bool:
+        """See :class:`tenure.ledger.shelf.Shelf`."""
+        return self._one("ended", instance_id) is not None
+
     def write(self, plan: Plan) -> None:
         """See :class:`tenure.ledger.shelf.Shelf`. Whoever catches an error of this ends the transaction."""
         self.dirty = self.changed = True

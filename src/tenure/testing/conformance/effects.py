@@ -140,6 +140,17 @@ class EffectRules(Rules):
             await driver.do(cmd.ReportDeath, instance="w1", by="w2")
         assert caught.value.code == "not_due"
 
+    async def test_late_evidence_of_what_is_known_is_kept_and_moves_nothing(
+        self, driver: Driver, ledger: Ledger
+    ) -> None:
+        owned = await driver.owned()
+        await driver.intend("e1")
+        await driver.outcome("e1", EffectState.CONFIRMED, reference="refund-1")
+        await driver.transfer("b")
+        before = await ledger.effects("t")
+        receipt = await driver.outcome("e1", EffectState.CONFIRMED, epoch=owned.epoch, reference="refund-1")
+        assert (receipt.status, await ledger.effects("t")) == ("late", before)
+
     async def test_an_attempt_is_a_compare_and_set(self, driver: Driver) -> None:
         await driver.owned()
         await driver.intend("e1", idempotent_ms=60_000)

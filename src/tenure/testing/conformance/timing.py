@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from tenure.errors import Refused
+from tenure.errors import Fenced, Refused
 from tenure.ledger import Beat, Instance, Ledger
 from tenure.protocol import commands as cmd
 from tenure.protocol.settings import Settings
@@ -168,6 +168,18 @@ class TimingRules(Rules):
         assert await attempt(instance("i4")) == "registered"
         listed = [(one.instance_id, one.ended_at > 0) for one in await ledger.instances()]
         assert listed == [("i4", False), ("i2", True), ("i3", False), ("i1", False)]
+
+    async def test_an_ended_instance_picks_nothing_up(self, driver: Driver, ledger: Ledger) -> None:
+        await asyncio.to_thread(ledger.register, instance("i1"))
+        await driver.submit("a")
+        await driver.do(cmd.Claim, epoch=1, agent="a", instance="i1")
+        await asyncio.to_thread(ledger.retire_instance, "i1")
+        with pytest.raises(Fenced) as caught:
+            await driver.acknowledge("a", "i1")
+        assert caught.value.code == "stale_epoch"
+        with pytest.raises(Fenced):
+            await driver.do(cmd.Claim, epoch=1, agent="a", instance="i1")
+        assert (await driver.task()).tenure is None
 
     async def test_an_ended_instance_stays_ended(self, ledger: Ledger, clock: VirtualClock) -> None:
         await asyncio.to_thread(ledger.register, instance("i1"))
