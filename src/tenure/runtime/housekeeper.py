@@ -35,6 +35,8 @@ class Housekeeper:
         self._holds: dict[tuple[str, int], Hold] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._pausing = LONGEST_PAUSE
         self._thread = threading.Thread(target=self._run, name=f"tenure-housekeeper-{instance_id}", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -46,12 +48,15 @@ class Housekeeper:
     async def stop(self) -> None:
         """Stop and wait for the last beat to be answered."""
         self._stop.set()
+        self._wake.set()
         await asyncio.to_thread(self._thread.join)
 
     def add(self, hold: Hold) -> None:
-        """Beat for a tenure from now on."""
+        """Beat for a tenure from now on, and in time for a lease that is shorter than those known so far."""
         with self._lock:
             self._holds[hold.task_id, hold.epoch] = hold
+            if self._pause([hold]) < self._pausing:
+                self._wake.set()
 
     def remove(self, hold: Hold) -> None:
         """Beat no more for it."""
@@ -71,7 +76,14 @@ class Housekeeper:
                 self._sweep()
             except Exception:  # noqa: BLE001 - a thread that ends silently would let every lease run out
                 _LOG.exception("A round of the housekeeper failed.")
-            self._stop.wait(jitter(self._pause(holds)))
+            self._rest()
+
+    def _rest(self) -> None:
+        """Wait for the next round, and not longer than a tenure allows that came during this one."""
+        with self._lock:
+            self._pausing = self._pause(list(self._holds.values()))
+        self._wake.wait(jitter(self._pausing))
+        self._wake.clear()
 
     def _beat(self, holds: list[Hold]) -> None:
         """One durable write for all; the own clock is read before it is sent."""
