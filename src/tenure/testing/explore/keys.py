@@ -4,8 +4,8 @@ Dropped, because no rule reads it (a test holds these lists to the fields that e
 
 - revision, time of the last event, creation: only the ids of questions that the core makes derive from the revision,
   and a question is told from an older one by being open or not. The time of the last event is never later than now.
-- what an ended task gives as reason or result; when a work or tenure began; names; display-only next-check times
-  (the checks look at them on the way).
+- what an ended task gives as reason or result, and the news of works that ended: for owners to read;
+- when a work or tenure began; names; display-only next-check times (the checks look at them on the way).
 - the versions of effects: compared for equality only, with what an actor has just read or with an older one, which
   is tried as such in every state.
 - settings, goal, authority and constraints of a task in their own right: they are the scope's, and a change of them
@@ -28,12 +28,13 @@ from typing import Any
 import msgspec
 
 from tenure.protocol.state import Candidate, Effect, Offer, Question, Task, Tenure, Wait
+from tenure.testing.explore.scope import FAR, Scope
 from tenure.testing.explore.world import FLYING, READY, Call, World
 
 DROPPED: dict[str, frozenset[str]] = {
     "Task": frozenset(
-        "root_id task_id parent depth conversation goal authority settings revision at created_at reason result "
-        "vacant_since constraints document".split()
+        {"root_id", "task_id", "parent", "depth", "conversation", "goal", "authority", "settings", "revision", "at"}
+        | {"created_at", "reason", "result", "vacant_since", "constraints", "document", "endings"}
     ),
     "Tenure": frozenset({"since", "turn"}),
     "Retiring": frozenset({"at"}),
@@ -43,23 +44,20 @@ DROPPED: dict[str, frozenset[str]] = {
     "Work": frozenset({"name", "started_at", "delivered", "locator"}),
     "OpenEffect": frozenset({"intent", "gate", "instance", "next_check"}),
     "Effect": frozenset(
-        "root_id task_id provider tool request compared policy version idempotent_ms in_flight_ms check_ms next_check "
-        "reference evidence".split()
+        {"root_id", "task_id", "provider", "tool", "request", "compared", "policy", "version", "idempotent_ms"}
+        | {"in_flight_ms", "check_ms", "next_check", "reference", "evidence"}
     ),
     "Child": frozenset({"agent", "result", "reason"}),
     "Cancel": frozenset({"by", "reason"}),
 }
 """Fields that are not part of a state, by type. Why: see above."""
 
-FAR = 1_000_000
-"""A limit that no scope's clock can reach, in milliseconds: spans that only it is compared with are dropped."""
-
 Epochs = Callable[[int], int]
 
 
-def digest_of(world: World, *, reduced: bool) -> bytes:
+def digest_of(scope: Scope, world: World) -> bytes:
     """The state that a world is in, as 16 bytes."""
-    name: Epochs = ranks(world).__getitem__ if reduced else int
+    name: Epochs = ranks(world).__getitem__ if scope.reduced else int
     now = world.now
     parts = (
         [task_key(task, now, name, world.leases.get(task_id, 0)) for task_id, task in sorted(world.tasks.items())],
@@ -73,7 +71,17 @@ def digest_of(world: World, *, reduced: bool) -> bytes:
         ),
         sorted((task, name(epoch)) for task, epoch in world.routes),
         sorted(
-            (c.effect_id, c.n, c.purpose, name(c.epoch), c.instance, c.generation, _age(c, now), c.state, c.answer)
+            (
+                c.effect_id,
+                c.n,
+                c.purpose,
+                name(c.epoch),
+                c.instance,
+                c.generation,
+                _age(scope, c, now),
+                c.state,
+                c.answer,
+            )
             for c in world.calls
         ),
         sorted((key, k.applied_by, k.result, max(k.until - now, 0), k.sealed) for key, k in world.keys.items()),
@@ -84,10 +92,10 @@ def digest_of(world: World, *, reduced: bool) -> bytes:
     return hashlib.blake2b(msgspec.msgpack.encode(parts), digest_size=16).digest()
 
 
-def _age(call: Call, now: int) -> int:
-    """Since when a request is on its way; before it is sent, only whether time has passed since its commit."""
+def _age(scope: Scope, call: Call, now: int) -> int:
+    """Since when a request is on its way, where a limit counts it; before that, whether time has passed."""
     if call.state == FLYING:
-        return now - call.at
+        return now - call.at if scope.outside.limit_ms else 0
     return int(call.state == READY and now > call.at)
 
 
@@ -120,6 +128,7 @@ def task_key(task: Task, now: int, name: Epochs, lease: int) -> tuple[Any, ...]:
         task.owner,
         task.answerable,
         task.payload,
+        task.given,
         task.held_authority,
         task.document_version,
         task.tenure and _tenure_key(task, task.tenure, now, name, lease),
@@ -128,7 +137,17 @@ def task_key(task: Task, now: int, name: Epochs, lease: int) -> tuple[Any, ...]:
         task.question and _question_key(task.question, now),
         task.cancel and task.cancel.due - now,
         [
-            (h.handoff_id, h.sender, _entries(h.receivers), h.receiver, h.state, h.payload, h.authority, h.gate)
+            (
+                h.handoff_id,
+                h.sender,
+                _entries(h.receivers),
+                h.receiver,
+                h.state,
+                h.payload,
+                h.given,
+                h.authority,
+                h.gate,
+            )
             for h in task.hops
         ],
         [

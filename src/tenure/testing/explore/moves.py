@@ -20,8 +20,8 @@ from tenure.testing.explore import commands as make
 from tenure.testing.explore.commands import NOTE, ROOT
 from tenure.testing.explore.outside import next_outside, outside_moves
 from tenure.testing.explore.owners import owner_moves, stale_moves
-from tenure.testing.explore.scope import Scope
-from tenure.testing.explore.world import DOWN, FRESH, READY, UP, World, crash
+from tenure.testing.explore.scope import FAR, Scope
+from tenure.testing.explore.world import DOWN, FLYING, FRESH, READY, UP, World, crash
 
 
 class Move(NamedTuple):
@@ -42,7 +42,7 @@ def moves(scope: Scope, world: World) -> Iterator[Move]:
             *_offer_moves(scope, world, task),
             *owner_moves(scope, world, task),
             *stale_moves(scope, world, task),
-            *_work_moves(world, task),
+            *_work_moves(scope, world, task),
             *_people_moves(scope, world, task),
             *_ledger_moves(world, task),
         ):
@@ -101,9 +101,15 @@ def _late_acks(scope: Scope, world: World, task: Task, base: dict[str, Any]) -> 
                 yield f"{instance}'s acknowledgement of epoch {epoch} arrives late", world, command
 
 
-def _work_moves(world: World, task: Task) -> Iterator[Raw]:
-    """Works end, and their ends are seen."""
+def _work_moves(scope: Scope, world: World, task: Task) -> Iterator[Raw]:
+    """Works end, and their ends are seen.
+
+    In a reduced scope a work ends in the moment in which its end is seen. While it is not seen it counts as running,
+    which is the harder case: a claim that is false while it runs is made no truer by an end that nobody saw. The
+    unreduced scopes keep the two apart.
+    """
     base: dict[str, Any] = {"command_id": "x", "root_id": ROOT, "task_id": task.task_id}
+    booked = {work.work_id: work for work in task.works}
     for key, work in world.running.items():
         task_id, work_id = key
         if task_id != task.task_id:
@@ -111,12 +117,16 @@ def _work_moves(world: World, task: Task) -> Iterator[Raw]:
         owned = task.tenure is not None and task.tenure.epoch == work.epoch
         if work.kind is WorkKind.HANDLER and owned:
             continue  # the handler of a tenure ends with its decision, which is an owner's move
-        running = {other: value for other, value in world.running.items() if other != key}
-        yield f"{work_id} of {work.instance} ends", world.but(running=running), None
-    for booked in task.works:
-        if (task.task_id, booked.work_id) not in world.running:
-            command = cmd.EndWork(**base, work_id=booked.work_id, instance=booked.instance, how=WorkEnd.RETURNED)
-            yield f"the end of {booked.work_id} is seen", world, command
+        over = world.but(running={other: value for other, value in world.running.items() if other != key})
+        if scope.reduced and work_id in booked:
+            command = cmd.EndWork(**base, work_id=work_id, instance=work.instance, how=WorkEnd.RETURNED)
+            yield f"{work_id} of {work.instance} ends and is seen to", over, command
+        else:
+            yield f"{work_id} of {work.instance} ends", over, None
+    for item in task.works:
+        if (task.task_id, item.work_id) not in world.running:
+            command = cmd.EndWork(**base, work_id=item.work_id, instance=item.instance, how=WorkEnd.RETURNED)
+            yield f"the end of {item.work_id} is seen", world, command
 
 
 def _people_moves(scope: Scope, world: World, task: Task) -> Iterator[Raw]:
@@ -178,13 +188,14 @@ def _time(scope: Scope, world: World) -> Iterator[Raw]:
         for task in world.tasks.values()
         if (moment := next_deadline(task, world.leases.get(task.task_id, 0))) is not None
     ]
-    coming = [moment for moment in (*due, *next_outside(scope, world)) if moment > world.now]
+    stated = [moment for task in world.tasks.values() for moment in _stated(task)]
+    coming = [moment for moment in (*due, *stated, *next_outside(scope, world)) if moment > world.now]
     asleep = any(moment <= world.now for moment in due)
     if not coming or (asleep and world.ticks >= scope.ticks) or ("clock" in world.budget and not world.left("clock")):
         return
     now = min(coming)
     limit = scope.outside.limit_ms
-    if limit and any(call.state == "flying" and call.at + limit < now for call in world.calls):
+    if limit and any(call.state == FLYING and call.at + limit < now for call in world.calls):
         return
     spend = "clock" if "clock" in world.budget else ""
     later = world.but(spend=spend, now=now, ticks=world.ticks + asleep)
@@ -192,3 +203,30 @@ def _time(scope: Scope, world: World) -> Iterator[Raw]:
         # Whoever relies on a provider's window sends at once, or looks at its clock and does not send.
         later = later.but(calls=tuple(call for call in world.calls if call.state != READY))
     yield f"{now - world.now} ms pass", later, None
+
+
+def _stated(task: Task) -> Iterator[int]:
+    """Every moment that stands in a task, whether or not the core would call it due: the clock trusts nobody."""
+    offer, tenure, settings = task.offer, task.tenure, task.settings
+    if offer is not None:
+        yield offer.deadline
+        yield offer.gate_by
+        if offer.pickup is not None:
+            yield offer.pickup.until
+        if offer.handoff_id and task.hops and settings.transition_ms < FAR:
+            yield task.hops[-1].initiated_at + settings.transition_ms
+    if tenure is not None:
+        if tenure.retiring is not None:
+            yield tenure.retiring.deadline
+        if settings.progress_ms < FAR:
+            yield (
+                tenure.asked_at + settings.progress_grace_ms
+                if tenure.asked_at
+                else tenure.progress_at + settings.progress_ms
+            )
+    if task.wait is not None:
+        yield task.wait.wake_by
+    if task.question is not None:
+        yield task.question.due
+    if task.cancel is not None:
+        yield task.cancel.due

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from tenure.protocol import commands as cmd
 from tenure.protocol.state import Effect
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Purpose
@@ -47,22 +49,6 @@ def _replaced(world: World, call: Call, *new: Call) -> tuple[Call, ...]:
     return (*(other for other in world.calls if other is not call), *new)
 
 
-def _changed(call: Call, state: str, at: int, answer: str = "") -> Call:
-    return Call(
-        effect_id=call.effect_id,
-        task_id=call.task_id,
-        intent=call.intent,
-        generation=call.generation,
-        n=call.n,
-        purpose=call.purpose,
-        epoch=call.epoch,
-        instance=call.instance,
-        at=at,
-        state=state,
-        answer=answer,
-    )
-
-
 def _outcome(call: Call, state: EffectState, evidence: EvidenceKind, *, not_found: bool = False) -> cmd.RecordOutcome:
     return cmd.RecordOutcome(
         command_id="x",
@@ -81,7 +67,7 @@ def _outcome(call: Call, state: EffectState, evidence: EvidenceKind, *, not_foun
 def _apply_moves(scope: Scope, world: World, call: Call) -> Iterator[Raw]:
     name = f"request {call.n} of {call.effect_id}"
     if call.state == READY:
-        sent = world.but(calls=_replaced(world, call, _changed(call, FLYING, world.now)))
+        sent = world.but(calls=_replaced(world, call, replace(call, state=FLYING, at=world.now)))
         yield f"{call.instance} sends {name}", sent, None
         unsent = world.but(calls=_replaced(world, call))
         command = _outcome(call, EffectState.ABSENT, EvidenceKind.NOT_SENT)
@@ -89,10 +75,12 @@ def _apply_moves(scope: Scope, world: World, call: Call) -> Iterator[Raw]:
         return
     if call.state == FLYING:
         for answer, keys in landings(scope, world, call):
-            landed = _changed(call, ANSWERED, 0, answer)
+            landed = replace(call, state=ANSWERED, answer=answer)
             heard = (landed,) if world.up(call.instance) else ()
             yield f"{name} lands: {answer}", world.but(calls=_replaced(world, call, *heard), keys=keys), None
-        yield f"{name} is lost", world.but(calls=_replaced(world, call)), None
+        if scope.outside.limit_ms:
+            # Without a limit, a lost request cannot be told from one that is on its way for ever.
+            yield f"{name} is lost", world.but(calls=_replaced(world, call)), None
     if call.state == ANSWERED and call.answer != "sealed":
         state = EffectState.CONFIRMED if call.answer == "confirmed" else EffectState.REFUSED
         heard_of = world.but(calls=_replaced(world, call))
@@ -128,7 +116,7 @@ def _look_moves(world: World, call: Call) -> Iterator[Raw]:
         if call.purpose is Purpose.SEAL and not key.result:
             answer = "sealed"
             keys = {**keys, (call.intent, call.generation): Key(key.applied_by, "", 0, sealed=True)}
-        seen = _changed(call, ANSWERED, 0, answer)
+        seen = replace(call, state=ANSWERED, answer=answer)
         yield f"{name} shows: {answer}", world.but(calls=_replaced(world, call, seen), keys=keys), None
         return
     heard = world.but(calls=_replaced(world, call))
@@ -154,9 +142,7 @@ def _further_calls(scope: Scope, world: World, effect: Effect) -> Iterator[Raw]:
         spent = world.but(spend="calls")
         tenure = world.tasks[effect.task_id].tenure
         if tenure is not None and world.up(tenure.instance):
-            again = cmd.AttemptEffect(
-                **named, purpose=Purpose.APPLY, instance=tenure.instance, epoch=tenure.epoch
-            )
+            again = cmd.AttemptEffect(**named, purpose=Purpose.APPLY, instance=tenure.instance, epoch=tenure.epoch)
             yield f"{tenure.instance} calls again for {effect.effect_id}", spent, again
         if scope.outside.finds:
             look = cmd.AttemptEffect(**named, purpose=Purpose.LOOKUP, instance=RECONCILER)
@@ -164,9 +150,7 @@ def _further_calls(scope: Scope, world: World, effect: Effect) -> Iterator[Raw]:
         if scope.outside.seals:
             seal = cmd.AttemptEffect(**named, purpose=Purpose.SEAL, instance=RECONCILER)
             yield f"a seal of {effect.effect_id} begins", spent, seal
-        old = cmd.AttemptEffect(
-            **{**named, "version": effect.version - 1}, purpose=Purpose.LOOKUP, instance=RECONCILER
-        )
+        old = cmd.AttemptEffect(**{**named, "version": effect.version - 1}, purpose=Purpose.LOOKUP, instance=RECONCILER)
         yield f"a look-up of {effect.effect_id} begins from an old version", spent, old
     if world.left("attests"):
         word = cmd.Attest(**named, by="person:operator", body=NOTE)

@@ -33,7 +33,7 @@ def owner_moves(scope: Scope, world: World, task: Task) -> Iterator[Raw]:
     yield from _input_moves(world, task, who)
     yield from _decision_moves(scope, world, task, tenure)
     if tenure.retiring is not None:
-        yield from _release_moves(world, task, tenure, who)
+        yield from _release_moves(scope, world, task, tenure, who)
 
 
 def _start_moves(scope: Scope, world: World, task: Task, who: dict[str, Any]) -> Iterator[Raw]:
@@ -56,11 +56,17 @@ def _start_moves(scope: Scope, world: World, task: Task, who: dict[str, Any]) ->
     if world.left("routes"):
         yield f"{name} opens a route", world.but(spend="routes"), cmd.OpenRoute(**who, route_id="r")
     if world.left("effects"):
-        for intent in scope.outside.intents:
+        # Intents are alike: a new one is the next in order; an old one is tried again as such.
+        used = scope.budget["effects"] - world.left("effects")
+        for intent in dict.fromkeys(
+            (scope.outside.intents[min(used, len(scope.outside.intents) - 1)], scope.outside.intents[0])
+        ):
             yield f"{name} intends {intent}", world.but(spend="effects"), intend(scope, world, who, intent)
     if world.left("children"):
         used = scope.budget["children"] - world.left("children")
-        yield f"{name} delegates", world.but(spend="children"), _delegate(scope, world, task, who, used)
+        known = {**world.constraints, f"{ROOT}.{used + 1}": world.constraints[task.task_id]}
+        opened = world.but(spend="children", constraints=known)
+        yield f"{name} delegates", opened, _delegate(scope, world, task, who, used)
 
 
 def intend(scope: Scope, world: World, who: dict[str, Any], intent: str) -> cmd.Intend:
@@ -144,6 +150,11 @@ def _decisions(scope: Scope, world: World, task: Task, tenure: Tenure) -> Iterat
         if world.left("constraints"):
             more = spent.but(spend="constraints", constraints={**world.constraints, task.task_id: (*known, "returned")})
             yield "return with a new constraint", more, make.give_back(task, (*known, "returned"))
+    yield from _further_decisions(scope, world, task)
+
+
+def _further_decisions(scope: Scope, world: World, task: Task) -> Iterator[tuple[str, World, Decision]]:
+    """To wait, to ask a person, to fail, to stop."""
     if world.left("waits"):
         for on in scope.waits:
             if on != "child" or task.children:
@@ -168,24 +179,20 @@ def _transfers(scope: Scope, world: World, task: Task, tenure: Tenure) -> Iterat
         yield "transfer with a new constraint", more, make.transfer(scope, task, agents, (*known, "more"))
 
 
-def _release_moves(world: World, task: Task, tenure: Tenure, who: dict[str, Any]) -> Iterator[Raw]:
+def _release_moves(scope: Scope, world: World, task: Task, tenure: Tenure, who: dict[str, Any]) -> Iterator[Raw]:
     """The release, with all that was seen to end, or with nothing seen; and one while its routes are open."""
     name = tenure.instance
-    mine = [work for work in task.works if work.epoch == tenure.epoch]
-    over = tuple(
-        cmd.Ended(work_id=work.work_id, how=WorkEnd.RETURNED)
-        for work in mine
-        if (task.task_id, work.work_id) not in world.running
-    )
+    # In a reduced scope, whatever still runs may end just before, or not.
+    mine = [(task.task_id, work.work_id) for work in task.works if work.epoch == tenure.epoch]
+    over = [key for key in mine if scope.reduced or key not in world.running]
+    ended = tuple(cmd.Ended(work_id=work_id, how=WorkEnd.RETURNED) for _, work_id in over)
     unseen = sum(1 for work in world.running.values() if not work.booked and work.epoch == tenure.epoch)
     closed = world.but(routes=world.routes - {(task.task_id, tenure.epoch)}) if world.routes else world
     yield f"{name} releases", closed, cmd.Release(**who, routes_retired=True, unseen=unseen)
     if over:
-        yield (
-            f"{name} releases, {len(over)} seen to end",
-            closed,
-            cmd.Release(**who, routes_retired=True, ended=over, unseen=unseen),
-        )
+        left = closed.but(running={key: work for key, work in world.running.items() if key not in over})
+        saw = cmd.Release(**who, routes_retired=True, ended=ended, unseen=unseen)
+        yield f"{name} releases, {len(over)} seen to end", left, saw
     if tenure.routes:
         yield f"{name} releases with an open route", world, cmd.Release(**who, routes_retired=False, unseen=unseen)
         yield f"{name} closes its route", closed, cmd.CloseRoute(**who, route_id=tenure.routes[0])
@@ -215,7 +222,10 @@ def _stale_commands(scope: Scope, world: World, task: Task, instance: str, epoch
         "instance": instance,
     }
     said = f"{instance}, under epoch {epoch},"
-    gone = without_handler(world, task.task_id, epoch) if (task.task_id, instance, epoch) in world.held else world
+    # A late decision is also the end of its handler. In a reduced scope the handler goes on running instead, which
+    # only makes it harder to claim that it has stopped.
+    known = not scope.reduced and (task.task_id, instance, epoch) in world.held
+    gone = without_handler(world, task.task_id, epoch) if known else world
     yield f"{said} completes", gone, make.retire(task.task_id, (instance, epoch), make.COMPLETE)
     yield f"{said} releases", gone, cmd.Release(**who, routes_retired=True)
     yield f"{said} writes its state", world, cmd.Advance(**who, consumed=task.received, document=NOTE)
@@ -226,13 +236,9 @@ def _stale_commands(scope: Scope, world: World, task: Task, instance: str, epoch
         yield f"{said} intends", world.but(spend="effects"), intend(scope, world, who, scope.outside.intents[0])
     for effect in world.effects.values():
         if effect.task_id == task.task_id:
-            again = cmd.AttemptEffect(
-                **who, effect_id=effect.effect_id, version=effect.version, purpose=Purpose.APPLY
-            )
+            again = cmd.AttemptEffect(**who, effect_id=effect.effect_id, version=effect.version, purpose=Purpose.APPLY)
             yield f"{said} calls for {effect.effect_id} again", world, again
     if world.left("routes"):
         yield f"{said} opens a route", world, cmd.OpenRoute(**who, route_id="late")
     if world.left("children"):
         yield f"{said} delegates", world, _delegate(scope, world, task, who, 8)
-
-

@@ -6,7 +6,9 @@ from msgspec import Struct
 
 from tenure.protocol.settings import Limits, Policy, Settings
 from tenure.protocol.vocabulary import Gate, WorkKind
-from tenure.testing.explore.keys import FAR
+
+FAR = 1_000_000
+"""A limit that no scope's clock can reach, in milliseconds: spans that only it is compared with are dropped."""
 
 SMALL = Settings(
     lease_ms=10,
@@ -39,6 +41,7 @@ class Outside(Struct, frozen=True, kw_only=True):
 
     Attributes:
         seals: it can seal a key. finds: it can look a key up. refuses: it may refuse.
+        direct: requests are sent in the moment of their commit; what was never sent counts as lost on its way.
         policy: of its effects. intents: business intents that the agents may have.
     """
 
@@ -47,6 +50,7 @@ class Outside(Struct, frozen=True, kw_only=True):
     seals: bool = False
     finds: bool = True
     refuses: bool = False
+    direct: bool = False
     policy: Policy = EXTERNAL_CALL
     intents: tuple[str, ...] = ("i1",)
 
@@ -110,5 +114,3 @@ class Scope(Struct, frozen=True, kw_only=True):
         actors = " ".join(f"{agent}×{len(group)}" for agent, group in self.agents.items())
         sleep = f", watchdog sleeps {self.ticks}" if self.ticks else ""
         return f"{actors}; {limits}{sleep}; {moves or 'no further moves'}"
-
-

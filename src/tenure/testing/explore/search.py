@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -17,7 +17,7 @@ from tenure.testing.explore.keys import digest_of, task_key
 from tenure.testing.explore.moves import Move, moves
 from tenure.testing.explore.scope import Scope
 from tenure.testing.explore.shadow import Violation, must
-from tenure.testing.explore.world import World, books_for, commit, empty
+from tenure.testing.explore.world import BEGINNING, World, books_for, commit, empty
 
 
 class Found(Struct, frozen=True):
@@ -71,7 +71,9 @@ def take(scope: Scope, move: Move) -> Step | None:
     except TenureError as error:
         check_refusal(before, books, error)
         return None
-    after = commit(before, verdict)
+    except Exception as error:  # the core raises nothing but its own errors: anything else is a finding
+        raise Violation("total", f"{type(command).__name__} raised {error!r}") from error
+    after = commit(before, verdict, direct=scope.outside.direct)
     check_step(scope, before, command, verdict, after)
     tree = before.tree
     for change in verdict.changes:
@@ -116,7 +118,7 @@ class Search:
         """Visit every state, or stop at the first violation."""
         scope, began = self.scope, time.perf_counter()
         world = empty(scope.budget, scope.instances)
-        start = digest_of(world, reduced=scope.reduced)
+        start = digest_of(scope, world)
         self.parents[start] = (b"", "")
         layer, complete, found = [(start, world)], True, None
         try:
@@ -138,7 +140,9 @@ class Search:
             found=found,
         )
 
-    def _next_layer(self, layer: list[tuple[bytes, World]], tell: Tell | None) -> tuple[list[tuple[bytes, World]], bool]:
+    def _next_layer(
+        self, layer: list[tuple[bytes, World]], tell: Tell | None
+    ) -> tuple[list[tuple[bytes, World]], bool]:
         found: list[tuple[bytes, World]] = []
         for place, (name, world) in enumerate(layer):
             if place % 256 == 0 and tell is not None and tell(self.scope.name, len(self.parents)):
@@ -156,7 +160,7 @@ class Search:
                 self.refused += 1
                 return
             self.transitions += 1
-            name = digest_of(step.after, reduced=self.scope.reduced)
+            name = digest_of(self.scope, step.after)
             if name in self.parents:
                 return
             self.parents[name] = (origin, move.label)
@@ -185,20 +189,34 @@ class Search:
             name, label = self.parents[name][0], self.parents[name][1]
             labels.append(label)
         labels.reverse()
-        lines: list[str] = []
-        world = empty(self.scope.budget, self.scope.instances)
-        for label in labels[:-1]:
-            move = next(move for move in all_moves(self.scope, world) if move.label == label)
-            step = take(self.scope, move)
-            if step is None:
-                break
-            lines.append(f"{world.now - 1_000:>4} ms  {label}" + (f"  → {step.note}" if step.note else ""))
-            world = step.after
-        lines.append(f"{world.now - 1_000:>4} ms  {labels[-1]}  → VIOLATION")
-        return Found(caught.violation.invariant, caught.violation.what, tuple(lines))
+        lines, _ = follow(self.scope, labels[:-1])
+        return Found(caught.violation.invariant, caught.violation.what, (*lines, f"{labels[-1]}  → VIOLATION"))
 
 
-class _Caught(Exception):  # noqa: N818 - carries a violation to the end of the search
+def follow(scope: Scope, labels: Sequence[str]) -> tuple[list[str], World]:
+    """Make the moves with these labels, one after the other; return a timeline and the world after it.
+
+    Raises:
+        LookupError: no such move is open. ValueError: the core refused it.
+        Violation: the step broke an invariant.
+    """
+    lines: list[str] = []
+    world = empty(scope.budget, scope.instances)
+    for label in labels:
+        move = next((move for move in all_moves(scope, world) if move.label == label), None)
+        if move is None:
+            raise LookupError(f"{label} is not open.")
+        step = take(scope, move)
+        if step is None:
+            raise ValueError(f"{label} was refused.")
+        lines.append(f"{world.now - BEGINNING:>4} ms  {label}" + (f"  → {step.note}" if step.note else ""))
+        world = step.after
+    return lines, world
+
+
+class _Caught(Exception):
+    """Carries a violation to the end of the search."""
+
     def __init__(self, origin: bytes, label: str, violation: Violation) -> None:
         super().__init__(label)
         self.origin, self.label, self.violation = origin, label, violation

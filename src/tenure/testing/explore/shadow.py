@@ -7,7 +7,7 @@ in the step in which it does so. It shares no code with ``evolve``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tenure.protocol import events as ev
@@ -33,7 +33,7 @@ INVARIANTS = (
 """The invariants of the design, in its order."""
 
 
-class Violation(Exception):  # noqa: N818 - a finding about the core, not an error of this program
+class Violation(Exception):
     """An invariant does not hold. ``invariant`` is its name in the design, or one of the explorer's own rules."""
 
     def __init__(self, invariant: str, what: str) -> None:
@@ -62,7 +62,9 @@ class Shadow:
         tenure = task.tenure if task else None
         self.owner = (tenure.epoch, tenure.instance, tenure.agent, tenure.authority) if tenure else None
         self.works = {work.work_id: (work.epoch, work.policy.gate.rank) for work in task.works} if task else {}
-        self.hops = [(hop.handoff_id, hop.sender, hop.authority, hop.payload, hop.gate) for hop in task.hops] if task else []
+        self.hops = (
+            [(hop.handoff_id, hop.sender, hop.authority, hop.payload, hop.gate) for hop in task.hops] if task else []
+        )
         self.popped: tuple[str, tuple[str, ...]] | None = None
         self.offer = task.offer if task else None
         self.acknowledged = bool(task and task.offer and task.offer.gate_by)
@@ -109,7 +111,9 @@ def _issued(shadow: Shadow, event: ev.OfferIssued) -> None:
         sender, authority = shadow.popped
         entry = event.candidates[event.index]
         must(entry.agent == sender, "carry-forward", f"a return goes to {entry.agent}, the sender was {sender}")
-        must(entry.authority == authority, "carry-forward", f"a return gives {entry.authority}, {sender} had {authority}")
+        must(
+            entry.authority == authority, "carry-forward", f"a return gives {entry.authority}, {sender} had {authority}"
+        )
     if event.kind is OfferKind.TAKEOVER and event.attempt == 1:
         shadow.takeovers += 1
     must(event.deadline > event.at, "no-stall", "an offer is due when it is issued")
@@ -222,7 +226,9 @@ def _seen(shadow: Shadow, event: ev.InputSeen) -> None:
 
 def _advanced(shadow: Shadow, event: ev.Advanced) -> None:
     received, seen, consumed = shadow.counts
-    must(consumed <= event.consumed <= seen <= received, "no-lost-input", f"{event.consumed} consumed of {shadow.counts}")
+    must(
+        consumed <= event.consumed <= seen <= received, "no-lost-input", f"{event.consumed} consumed of {shadow.counts}"
+    )
     must(shadow.owner is not None, "single-writer", "a turn was committed by nobody")
     shadow.counts[2] = event.consumed
     shadow.takeovers = 0
@@ -288,24 +294,25 @@ _RULES: dict[type[ev.EventBase], Callable[[Shadow, Any], None]] = {
 
 def must_equal(shadow: Shadow, task: Task) -> None:
     """Compare a shadow with the task that the core made of the same events."""
-    owner = task.tenure and (task.tenure.epoch, task.tenure.instance, task.tenure.agent, task.tenure.authority)
-    must(task.epoch == shadow.epoch, "fencing", f"the epoch is {task.epoch}, by its events {shadow.epoch}")
-    must(owner == shadow.owner, "single-writer", f"the owner is {owner}, by its events {shadow.owner}")
-    works = {work.work_id for work in task.works}
-    must(works == set(shadow.works), "replay", f"on the books are {sorted(works)}, by its events {sorted(shadow.works)}")
-    hops = [hop.handoff_id for hop in task.hops]
-    must(hops == [hop[0] for hop in shadow.hops], "replay", f"open hops are {hops}, by its events {shadow.hops}")
-    counts = [task.received, task.seen, task.consumed]
-    must(counts == shadow.counts, "no-lost-input", f"received, seen, consumed are {counts}, by events {shadow.counts}")
-    spent = (task.transfers, task.takeovers)
-    counted = (shadow.transfers, shadow.takeovers)
-    must(spent == counted, "budgets-before-spend", f"transfers and takeovers are {spent}, by its events {counted}")
-    open_now = {note.effect_id: note.state for note in task.effects}
-    by_events = {name: state for name, (state, _) in shadow.effects.items() if not state.settled}
-    must(open_now == by_events, "effect-honesty", f"open effects are {open_now}, by its events {by_events}")
-    must(task.payload == shadow.payload, "same-payload", "the payload is not the newest frozen one")
-    children = {child.child_id: child.outcome for child in task.children}
-    must(children == shadow.children, "carry-forward", f"delegations are {children}, by its events {shadow.children}")
+    for invariant, what, stored, told in _compared(shadow, task):
+        if stored != told:
+            raise Violation(invariant, f"{what}: stored is {stored}, the events say {told}")
+
+
+def _compared(shadow: Shadow, task: Task) -> Iterator[tuple[str, str, Any, Any]]:
+    tenure = task.tenure
+    owner = (tenure.epoch, tenure.instance, tenure.agent, tenure.authority) if tenure else None
+    effects = {name: state for name, (state, _) in shadow.effects.items() if not state.settled}
+    yield "fencing", "epoch", task.epoch, shadow.epoch
+    yield "single-writer", "owner", owner, shadow.owner
+    yield "replay", "open works", {work.work_id for work in task.works}, set(shadow.works)
+    yield "replay", "open hops", [hop.handoff_id for hop in task.hops], [hop[0] for hop in shadow.hops]
+    yield "no-lost-input", "received, seen, consumed", [task.received, task.seen, task.consumed], shadow.counts
+    yield "budgets-before-spend", "transfers", task.transfers, shadow.transfers
+    yield "budgets-before-spend", "takeovers", task.takeovers, shadow.takeovers
+    yield "effect-honesty", "open effects", {note.effect_id: note.state for note in task.effects}, effects
+    yield "same-payload", "payload", task.payload, shadow.payload
+    yield "carry-forward", "delegations", {child.child_id: child.outcome for child in task.children}, shadow.children
 
 
 UNCOUNTED = frozenset({Reason.REASSIGNED})

@@ -16,8 +16,12 @@ from msgspec.structs import replace
 from tenure.protocol import commands as cmd
 from tenure.protocol import events as ev
 from tenure.protocol.decide import Change, Verdict
+from tenure.protocol.evolve import evolve_effect
 from tenure.protocol.state import Books, Effect, Task, Tree
 from tenure.protocol.vocabulary import DIES_WITH_PROCESS, Purpose, WorkKind
+
+BEGINNING = 1_000
+"""When every history begins, in milliseconds."""
 
 FRESH, UP, DOWN = "fresh", "up", "down"
 """A process that nobody has used yet, one that runs (perhaps stalled: it just makes no move), a dead one."""
@@ -110,7 +114,7 @@ class World(Struct):
 def empty(budget: dict[str, int], instances: tuple[str, ...]) -> World:
     """The world before anything was submitted."""
     return World(
-        now=1_000,
+        now=BEGINNING,
         tasks={},
         effects={},
         tree=None,
@@ -127,19 +131,18 @@ def empty(budget: dict[str, int], instances: tuple[str, ...]) -> World:
 
 
 def books_for(world: World, command: cmd.Command) -> Books:
-    """What a ledger loads for a command.
-
-    Every open effect of the task is loaded, whatever the command: any command that can end a tenure puts the
-    unanswered ones in doubt, and their rows must follow.
-    """
+    """What a ledger loads for a command, as :class:`tenure.protocol.state.Books` says it."""
     task = world.tasks.get(command.task_id)
-    effect_id, intent = getattr(command, "effect_id", ""), getattr(command, "intent", "")
+    effect_id = getattr(command, "effect_id", "")
+    named = world.effects.get(effect_id)
+    intent = named.intent if named is not None else getattr(command, "intent", "")
+    death = isinstance(command, cmd.ReportDeath)
     effects = [
         effect
         for effect in world.effects.values()
         if effect.effect_id == effect_id
         or effect.intent == intent
-        or (effect.task_id == command.task_id and not effect.state.settled)
+        or (death and effect.task_id == command.task_id and not effect.state.settled)
     ]
     return Books(
         tree=world.tree,
@@ -151,18 +154,23 @@ def books_for(world: World, command: cmd.Command) -> Books:
     )
 
 
-def commit(world: World, verdict: Verdict) -> World:
-    """The world after an accepted command: the books as decided, the truth as its actors go on to make it."""
-    after = replace(
-        world,
-        tasks={**world.tasks, **verdict.tasks},
-        effects={**world.effects, **verdict.effects} if verdict.effects else world.effects,
-        tree=verdict.tree,
-    )
+def commit(world: World, verdict: Verdict, *, direct: bool = False) -> World:
+    """The world after an accepted command: the books as decided, the truth as its actors go on to make it.
+
+    Rows of effects that were not loaded follow the events, as a ledger must make them. ``direct``: a request is sent in
+    the moment in which it is committed.
+    """
+    after = replace(world, tasks={**world.tasks, **verdict.tasks}, tree=verdict.tree)
     for change in verdict.changes:
+        effect_id = getattr(change.event, "effect_id", "")
+        if effect_id:
+            row = evolve_effect(after.effects.get(effect_id), change.event, change.after)
+            after.effects = {**after.effects, effect_id: row} if row is not None else after.effects
         follow = _FOLLOW.get(type(change.event))
         if follow is not None:
             follow(after, change, change.event, verdict)
+    if direct:
+        after.calls = tuple(replace(call, state=FLYING) if call.state == READY else call for call in after.calls)
     return after
 
 
@@ -177,9 +185,7 @@ def crash(world: World, instance: str) -> World:
         if work.instance != instance or work.kind not in DIES_WITH_PROCESS
     }
     calls = tuple(call for call in world.calls if call.instance != instance or call.state == FLYING)
-    return world.but(
-        spend="crashes", processes={**world.processes, instance: DOWN}, running=running, calls=calls
-    )
+    return world.but(spend="crashes", processes={**world.processes, instance: DOWN}, running=running, calls=calls)
 
 
 def _granted(after: World, change: Change, event: ev.TenureGranted, _verdict: Verdict) -> None:
