@@ -7,7 +7,7 @@ import pytest
 
 from tenure.errors import Refused
 from tenure.protocol.body import Body, text_digest
-from tenure.protocol.payload import Artifact, Fact, Payload, constraint_digests, read_payload
+from tenure.protocol.payload import Artifact, Fact, Payload, constraint_digests, goal_digest, read_payload
 from tests.protocol.world import World, body
 
 SEARCHED = Fact(id="search-1", what="searched the orders", outcome="done", by="a")
@@ -112,6 +112,13 @@ def test_structure_is_no_transcript(parts: dict[str, Any]) -> None:
 def test_constraints_are_compared_by_digest_each_once() -> None:
     payload = read_payload(content(constraints=("b", "a", "b")), 10_000)
     assert constraint_digests(payload) == tuple(sorted({text_digest("a"), text_digest("b")}))
+
+
+def test_goals_and_constraints_are_digested_with_the_salt_of_their_tree() -> None:
+    plain = read_payload(content(constraints=("in euros",)), 10_000)
+    salted = read_payload(content(constraints=("in euros",), salt="random"), 10_000)
+    assert constraint_digests(plain) != constraint_digests(salted)
+    assert goal_digest(plain) != goal_digest(salted)
 
 
 def test_a_body_is_named_by_a_digest_that_its_nonce_keeps_from_being_guessed() -> None:

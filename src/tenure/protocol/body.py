@@ -34,6 +34,9 @@ class Body(Struct, frozen=True):
         return msgspec.json.decode(self.content)
 
 
-def text_digest(text: str) -> str:
-    """The digest by which a goal, a constraint or an intent is compared: SHA-256, 32 hexadecimal digits."""
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+def text_digest(text: str, salt: str = "") -> str:
+    """The digest by which a goal, a constraint or an intent is compared: SHA-256, 32 hexadecimal digits.
+
+    The salt is the tree's, kept in its payloads and erased with them, so that a text cannot be guessed afterwards.
+    """
+    return hashlib.sha256(salt.encode() + b"\0" + text.encode()).hexdigest()[:32]

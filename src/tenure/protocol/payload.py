@@ -44,12 +44,16 @@ class Artifact(Struct, frozen=True, kw_only=True):
 
 
 class Payload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The sender's part. An unknown field is an error: nothing in a payload can change routing or permissions."""
+    """The sender's part. An unknown field is an error: nothing in a payload can change routing or permissions.
+
+    ``salt`` is random text made at the submission, the same in every payload of the tree.
+    """
 
     task_id: str
     handoff_id: str
     hop: int
     goal: str
+    salt: str = ""
     trigger: str = ""
     summary: str = ""
     constraints: tuple[str, ...] = ()
@@ -93,7 +97,12 @@ def read_payload(content: bytes, limit: int) -> Payload:
 
 def constraint_digests(payload: Payload) -> tuple[str, ...]:
     """Digests of the constraints, sorted, each once."""
-    return tuple(sorted({text_digest(text) for text in payload.constraints}))
+    return tuple(sorted({text_digest(text, payload.salt) for text in payload.constraints}))
+
+
+def goal_digest(payload: Payload) -> str:
+    """Digest of the goal."""
+    return text_digest(payload.goal, payload.salt)
 
 
 def check_carried(payload: Payload, task: Task) -> None:
@@ -104,7 +113,7 @@ def check_carried(payload: Payload, task: Task) -> None:
     """
     if payload.task_id != task.task_id:
         raise Refused("payload_invalid", f"It names task {payload.task_id}, not {task.task_id}.")
-    if text_digest(payload.goal) != task.goal:
+    if goal_digest(payload) != task.goal:
         raise Refused("payload_invalid", "Its goal is not the goal of the task.")
     missing = set(task.constraints) - set(constraint_digests(payload))
     if missing:

@@ -48,9 +48,10 @@ async def result_of(ledger: Reader, task: Task) -> Result:
 class Delegations:
     """Children that this tenure has opened or found open."""
 
-    def __init__(self, hold: Hold, team: Team) -> None:
+    def __init__(self, hold: Hold, team: Team, salt: str) -> None:
         """Start with none; the count names children that got no key."""
         self._hold = hold
+        self._salt = salt
         self._team = team
         self._count = 0
         self.collected: list[str] = []
@@ -67,7 +68,7 @@ class Delegations:
         self._count += 1
         task_id = child_id(self._hold.root_id, self._hold.task_id, key or f"{agent}:{self._count}")
         candidate = self._team.candidate(agent)
-        payload = first_payload(task_id, goal, data, constraints, summary)
+        payload = first_payload(task_id, goal, data, constraints, summary, self._salt)
         try:
             await self._hold.say(
                 cmd.Delegate, child_id=task_id, candidates=(candidate,), payload=encode_payload(payload)

@@ -35,6 +35,7 @@ def intent_of(
     policy: Policy,
     compare: tuple[str, ...] | None,
     another: str,
+    salt: str,
     timeout: float | None,
     patience: float,
 ) -> Intent:
@@ -59,8 +60,8 @@ def intent_of(
     return Intent(
         provider=provider,
         tool=tool,
-        digest=text_digest(f"{provider.name}\x1f{tool}\x1f{key}\x1f{another}"),
-        compared=text_digest(canonical(parts).decode()),
+        digest=text_digest(f"{provider.name}\x1f{tool}\x1f{key}\x1f{another}", salt),
+        compared=text_digest(canonical(parts).decode(), salt),
         request=plain,
         policy=policy,
         timeout=timeout,

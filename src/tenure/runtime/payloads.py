@@ -44,13 +44,16 @@ class InFlight(Struct, frozen=True, kw_only=True):
     ended: tuple[Fact, ...] = ()
 
 
-def first_payload(task_id: str, goal: str, data: Any, constraints: Iterable[str], summary: str = "") -> Payload:
-    """The payload of a task that is submitted or delegated."""
+def first_payload(
+    task_id: str, goal: str, data: Any, constraints: Iterable[str], summary: str = "", salt: str = ""
+) -> Payload:
+    """The payload of a task that is submitted, with a salt of its own, or delegated, with its tree's."""
     return Payload(
         task_id=task_id,
         handoff_id="",
         hop=0,
         goal=goal,
+        salt=salt or nonce(),
         constraints=tuple(constraints),
         summary=summary,
         data=to_plain(data),
@@ -62,14 +65,16 @@ async def next_payload(
 ) -> Payload:
     """The sender's part of the next hop: everything carried once, and the new on top."""
     effects = await ledger.effects(task.task_id)
+    ended = [await _ended(ledger, task, ending) for ending in task.endings]  # those that came after the grant too
     known = {fact.id: fact.by for fact in (*carried.done, *in_flight.ended)}
     settled = settled_facts(effects, lambda effect_id: known.get(effect_id, task.owner))
-    done = _once((*carried.done, *in_flight.ended, *settled, *decision.done))
+    done = _once((*carried.done, *in_flight.ended, *ended, *settled, *decision.done))
     return Payload(
         task_id=task.task_id,
         handoff_id=handoff_id,
         hop=task.hop_count + 1,
         goal=carried.goal,
+        salt=carried.salt,
         trigger=decision.trigger,
         summary=decision.summary,
         constraints=tuple(dict.fromkeys((*carried.constraints, *decision.constraints))),

@@ -56,7 +56,7 @@ class Tenure(Generic[T]):
         self.works = Works(hold)
         self.effects = Effects(hold)
         self.inbox = Inbox(hold, task)
-        self.delegations = Delegations(hold, team)
+        self.delegations = Delegations(hold, team, payload.salt)
         self._refused_tools = 0
 
     @property
@@ -135,6 +135,7 @@ class Tenure(Generic[T]):
             policy=policy_of(policy),
             compare=compare,
             another=another,
+            salt=self.payload.salt,
             timeout=timeout,
             patience=patience,
         )
@@ -172,6 +173,7 @@ class Tenure(Generic[T]):
             policy=policy_of("external"),
             compare=None,
             another=another,
+            salt=self.payload.salt,
             timeout=timeout,
             patience=0,
         )

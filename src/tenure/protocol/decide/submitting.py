@@ -5,10 +5,9 @@ from __future__ import annotations
 from tenure.errors import Refused
 from tenure.protocol import commands as cmd
 from tenure.protocol import events as ev
-from tenure.protocol.body import text_digest
 from tenure.protocol.decide import guards
 from tenure.protocol.decide.draft import Draft, Verdict
-from tenure.protocol.payload import Payload, constraint_digests, read_payload
+from tenure.protocol.payload import Payload, constraint_digests, goal_digest, read_payload
 from tenure.protocol.settings import Settings
 from tenure.protocol.state import Candidate, Task, Tree
 from tenure.protocol.vocabulary import OfferKind
@@ -32,7 +31,7 @@ def submit(draft: Draft, command: cmd.Submit) -> Verdict:
             root_id=command.root_id,
             task_id=command.task_id,
             agent=command.candidates[0].agent,
-            goal=text_digest(payload.goal),
+            goal=goal_digest(payload),
             constraints=constraint_digests(payload),
             authority=command.authority,
             settings=command.settings,
@@ -72,7 +71,7 @@ def delegate(draft: Draft, command: cmd.Delegate) -> Verdict:
         root_id=task.root_id,
         task_id=command.child_id,
         agent=command.candidates[0].agent,
-        goal=text_digest(payload.goal),
+        goal=goal_digest(payload),
         constraints=constraint_digests(payload),
         authority=authority,
         settings=settings,
