@@ -4,6 +4,7 @@ import asyncio
 import os
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from tenure.errors import Refused, TenureError, Unavailable
 from tenure.ledger import open_ledger
 from tenure.ledger.memory import MemoryLedger
 from tenure.ledger.sqlite import SqliteLedger
-from tenure.ledger.sqlite.connection import APPLICATION_ID, open_writer, translate
+from tenure.ledger.sqlite.connection import APPLICATION_ID, open_reader, open_writer, translate
 from tenure.ledger.sqlite.statements import migrations
 from tenure.testing.conformance import Driver, VirtualClock
 
@@ -171,6 +172,23 @@ async def test_a_file_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
         SqliteLedger(str(folder / "new.db"))
     assert caught.value.code == "ledger_read_only"
     folder.chmod(0o755)
+
+
+def test_an_opening_that_fails_half_way_leaves_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tenure.ledger import sqlite as module
+
+    def fail(path: str, **_: str) -> apsw.Connection:
+        return open_reader(f"{path}.missing")
+
+    monkeypatch.setattr(module, "open_reader", fail)
+    before = {thread.name for thread in threading.enumerate()}
+    with pytest.raises(Unavailable) as caught:
+        SqliteLedger(str(tmp_path / "a.db"))
+    assert caught.value.code == "ledger_read_only"
+    for thread in threading.enumerate():
+        if thread.name == "tenure-ledger-writer":
+            thread.join(5)
+    assert {thread.name for thread in threading.enumerate()} == before
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from heapq import nsmallest
 
 from msgspec.structs import replace
@@ -56,8 +57,7 @@ class MemoryLedger(Ledger):
 
     def execute_blocking(self, command: Command) -> Receipt:
         """See :meth:`Ledger.execute_blocking`."""
-        with self._lock:
-            self._open()
+        with self._using():
             now = self._clock()
             try:
                 receipt = again(lambda: run(self._shelf, command, now))
@@ -71,8 +71,7 @@ class MemoryLedger(Ledger):
 
     def heartbeat(self, beats: Sequence[Beat], instance_id: str = "") -> list[Beaten]:
         """See :meth:`Ledger.heartbeat`."""
-        with self._lock:
-            self._open()
+        with self._using():
             now = self._clock()
             answers = [self._beat(beat, now) for beat in beats]
             instance = self._shelf.instances.get(instance_id)
@@ -92,8 +91,7 @@ class MemoryLedger(Ledger):
 
     def register(self, instance: Instance) -> None:
         """See :meth:`Ledger.register`."""
-        with self._lock:
-            self._open()
+        with self._using():
             now = self._clock()
             for other in self._shelf.instances.values():
                 same = other.name == instance.name and other.instance_id != instance.instance_id
@@ -103,16 +101,14 @@ class MemoryLedger(Ledger):
 
     def retire_instance(self, instance_id: str) -> None:
         """See :meth:`Ledger.retire_instance`."""
-        with self._lock:
-            self._open()
+        with self._using():
             instance = self._shelf.instances.get(instance_id)
             if instance is not None and not instance.ended_at:
                 self._shelf.instances[instance_id] = replace(instance, ended_at=self._clock())
 
     async def erase(self, task_id: str, *, by: str, reason: str = "") -> int:
         """See :meth:`Ledger.erase`."""
-        with self._lock:
-            self._open()
+        with self._using():
             shelf, root_id = self._shelf, root_of(task_id)
             held = shelf.held(root_id, task_id)
             check_erasable(held.task if held else None, task_id)
@@ -133,6 +129,13 @@ class MemoryLedger(Ledger):
 
     # --- reading ------------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        """The tables, alone: other threads write too."""
+        with self._lock:
+            self._open()
+            yield
+
     def _open(self) -> None:
         if self._wakeups.closed:
             raise Unavailable("ledger_closed")
@@ -143,14 +146,14 @@ class MemoryLedger(Ledger):
 
     async def task(self, task_id: str) -> Task | None:
         """See :meth:`Ledger.task`."""
-        self._open()
-        held = self._shelf.tasks.get(task_id)
-        return held.task if held else None
+        with self._using():
+            held = self._shelf.tasks.get(task_id)
+            return held.task if held else None
 
     async def row(self, task_id: str) -> TaskRow | None:
         """See :meth:`Ledger.row`."""
-        self._open()
-        return self._row(task_id) if task_id in self._shelf.tasks else None
+        with self._using():
+            return self._row(task_id) if task_id in self._shelf.tasks else None
 
     def _row(self, task_id: str) -> TaskRow:
         held = self._shelf.tasks[task_id]
@@ -161,75 +164,75 @@ class MemoryLedger(Ledger):
         self, *, phases: Sequence[Phase] = (), root_id: str = "", after: int = 0, limit: int = 100
     ) -> list[TaskRow]:
         """See :meth:`Ledger.tasks`."""
-        self._open()
-        found = []
-        for task_id, position in self._shelf.positions.items():
-            task = self._shelf.tasks[task_id].task
-            fits = (not phases or task.phase in phases) and root_id in ("", task.root_id)
-            if fits and position > after:
-                found.append(self._row(task_id))
-        return found[:limit]
+        with self._using():
+            found = []
+            for task_id, position in self._shelf.positions.items():
+                task = self._shelf.tasks[task_id].task
+                fits = (not phases or task.phase in phases) and root_id in ("", task.root_id)
+                if fits and position > after:
+                    found.append(self._row(task_id))
+            return found[:limit]
 
     async def tree(self, root_id: str) -> Tree | None:
         """See :meth:`Ledger.tree`."""
-        self._open()
-        return self._shelf.tree(root_id)
+        with self._using():
+            return self._shelf.tree(root_id)
 
     async def effects(self, task_id: str, *, open_only: bool = False) -> list[Effect]:
         """See :meth:`Ledger.effects`."""
-        self._open()
-        mine = [effect for effect in self._shelf.effects.values() if effect.task_id == task_id]
-        return [effect for effect in mine if not (open_only and effect.state.settled)]
+        with self._using():
+            mine = [effect for effect in self._shelf.effects.values() if effect.task_id == task_id]
+            return [effect for effect in mine if not (open_only and effect.state.settled)]
 
     async def effect_counts(self) -> dict[str, int]:
         """See :meth:`Ledger.effect_counts`."""
-        self._open()
-        counts: dict[str, int] = {}
-        for effect in self._shelf.effects.values():
-            counts[effect.state] = counts.get(effect.state, 0) + 1
-        return {str(state): counts[state] for state in sorted(counts)}
+        with self._using():
+            counts: dict[str, int] = {}
+            for effect in self._shelf.effects.values():
+                counts[effect.state] = counts.get(effect.state, 0) + 1
+            return {str(state): counts[state] for state in sorted(counts)}
 
     async def messages(self, task_id: str, *, after: int = 0, limit: int = 100) -> list[Message]:
         """See :meth:`Ledger.messages`."""
-        self._open()
-        found = []
-        for root_id, _, n, at, sender, question_id, digest in self._shelf.inputs.get(task_id, [])[after:]:
-            body = self._shelf.bodies.get((root_id, digest))
-            found.append(Message(n=n, at=at, sender=sender, question_id=question_id, digest=digest, body=body))
-        return found[:limit]
+        with self._using():
+            found = []
+            for root_id, _, n, at, sender, question_id, digest in self._shelf.inputs.get(task_id, [])[after:]:
+                body = self._shelf.bodies.get((root_id, digest))
+                found.append(Message(n=n, at=at, sender=sender, question_id=question_id, digest=digest, body=body))
+            return found[:limit]
 
     async def body(self, root_id: str, digest: str) -> Body | None:
         """See :meth:`Ledger.body`."""
-        self._open()
-        if (root_id, digest) not in self._shelf.bodies:
-            raise rows.unknown_body(root_id, digest)
-        return self._shelf.bodies[root_id, digest]
+        with self._using():
+            if (root_id, digest) not in self._shelf.bodies:
+                raise rows.unknown_body(root_id, digest)
+            return self._shelf.bodies[root_id, digest]
 
     async def conversation(self, conversation: str) -> str:
         """See :meth:`Ledger.conversation`."""
-        self._open()
-        return self._shelf.conversing(conversation)
+        with self._using():
+            return self._shelf.conversing(conversation)
 
     async def offers(self, agents: Sequence[str], *, limit: int = 100) -> list[OpenOffer]:
         """See :meth:`Ledger.offers`."""
-        self._open()
-        now = self._clock()
-        found = []
-        for offered in self._shelf.offers.values():
-            for root_id, task_id, agent, position, epoch, kind, payload, issued_at, deadline in offered:
-                if agent in agents and now < deadline:
-                    offer = OpenOffer(
-                        root_id=root_id,
-                        task_id=task_id,
-                        epoch=epoch,
-                        agent=agent,
-                        kind=OfferKind(kind),
-                        payload=payload,
-                        issued_at=issued_at,
-                        deadline=deadline,
-                    )
-                    found.append((position, agent, offer))
-        return [offer for _, _, offer in sorted(found, key=lambda entry: entry[:2])[:limit]]
+        with self._using():
+            now = self._clock()
+            found = []
+            for offered in self._shelf.offers.values():
+                for root_id, task_id, agent, position, epoch, kind, payload, issued_at, deadline in offered:
+                    if agent in agents and now < deadline:
+                        offer = OpenOffer(
+                            root_id=root_id,
+                            task_id=task_id,
+                            epoch=epoch,
+                            agent=agent,
+                            kind=OfferKind(kind),
+                            payload=payload,
+                            issued_at=issued_at,
+                            deadline=deadline,
+                        )
+                        found.append((position, agent, offer))
+            return [offer for _, _, offer in sorted(found, key=lambda entry: entry[:2])[:limit]]
 
     async def overdue(self, *, limit: int = 100) -> list[str]:
         """See :meth:`Ledger.overdue`."""
@@ -237,8 +240,7 @@ class MemoryLedger(Ledger):
 
     def overdue_blocking(self, *, limit: int = 100) -> list[str]:
         """See :meth:`Ledger.overdue_blocking`."""
-        with self._lock:
-            self._open()
+        with self._using():
             now = self._clock()
             dues = (
                 (next_deadline(h.task, h.lease_until), h.task.root_id, name) for name, h in self._shelf.tasks.items()
@@ -248,26 +250,26 @@ class MemoryLedger(Ledger):
 
     async def instances(self) -> list[Instance]:
         """See :meth:`Ledger.instances`."""
-        self._open()
-        return list(reversed(self._shelf.instances.values()))
+        with self._using():
+            return list(reversed(self._shelf.instances.values()))
 
     async def held_by(self, instance_id: str) -> list[str]:
         """See :meth:`Ledger.held_by`."""
-        self._open()
-        return sorted({row[2] for row in self._shelf.holdings if row[0] == instance_id})
+        with self._using():
+            return sorted({row[2] for row in self._shelf.holdings if row[0] == instance_id})
 
     async def events(self, *, after: int = 0, task_id: str = "", limit: int = 1000) -> list[Recorded]:
         """See :meth:`Ledger.events`."""
-        self._open()
-        feed = self._shelf.events[after:]
-        mine = (row for row in feed if task_id in ("", row[2]))
-        return [rows.recorded(row) for row, _ in zip(mine, range(limit), strict=False)]
+        with self._using():
+            feed = self._shelf.events[after:]
+            mine = (row for row in feed if task_id in ("", row[2]))
+            return [rows.recorded(row) for row, _ in zip(mine, range(limit), strict=False)]
 
     async def refusals(self, *, task_id: str = "", after: int = 0, limit: int = 100) -> list[Refusal]:
         """See :meth:`Ledger.refusals`."""
-        self._open()
-        mine = [note for note in self._shelf.audit[after:] if task_id in ("", note.task_id)]
-        return mine[:limit]
+        with self._using():
+            mine = [note for note in self._shelf.audit[after:] if task_id in ("", note.task_id)]
+            return mine[:limit]
 
     async def wait(self, position: int, timeout: float) -> int:
         """See :meth:`Ledger.wait`."""
@@ -276,19 +278,19 @@ class MemoryLedger(Ledger):
 
     async def verify(self) -> Verification:
         """See :meth:`Ledger.verify`."""
-        self._open()
-        verifier = Verifier()
-        for root_id, tree in self._shelf.trees.items():
-            verifier.open_tree(root_id)
-            for task_id, held in self._shelf.tasks.items():
-                if held.task.root_id != root_id:
-                    continue
-                effects = await self.effects(task_id)
-                stream = (row for row in self._shelf.events if row[2] == task_id)
-                verifier.task(held, next_deadline(held.task, held.lease_until), stream, effects)
-            stored = {digest: body for (root, digest), body in self._shelf.bodies.items() if root == root_id}
-            verifier.close_tree(tree, stored.items())
-        return verifier.finding(events=len(self._shelf.events))
+        with self._using():
+            verifier = Verifier()
+            for root_id, tree in self._shelf.trees.items():
+                verifier.open_tree(root_id)
+                for task_id, held in self._shelf.tasks.items():
+                    if held.task.root_id != root_id:
+                        continue
+                    effects = await self.effects(task_id)
+                    stream = (row for row in self._shelf.events if row[2] == task_id)
+                    verifier.task(held, next_deadline(held.task, held.lease_until), stream, effects)
+                stored = {digest: body for (root, digest), body in self._shelf.bodies.items() if root == root_id}
+                verifier.close_tree(tree, stored.items())
+            return verifier.finding(events=len(self._shelf.events))
 
     async def close(self) -> None:
         """See :meth:`Ledger.close`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from tenure.errors import Unavailable
+from tenure.errors import TenureError, Unavailable
 from tenure.ledger.api import (
     Beat,
     Beaten,
@@ -51,7 +51,11 @@ class SqliteLedger(Ledger):
         self._clock = clock
         self._wakeups = Wakeups()
         self._writer = Lane("tenure-ledger-writer", self._make_writer)
-        self._reader = Lane("tenure-ledger-reader", self._make_reader)
+        try:
+            self._reader = Lane("tenure-ledger-reader", self._make_reader)
+        except TenureError:
+            self._writer.end()
+            raise
 
     def _make_writer(self) -> WriterDesk:
         store = Store(open_writer(self._path, vfs=self._vfs), self._clock)

@@ -55,8 +55,15 @@ def open_writer(path: str, *, vfs: str = "", schema: Sequence[str] = ()) -> apsw
 
 
 def open_reader(path: str, *, vfs: str = "") -> apsw.Connection:
-    """Open a ledger's file for reading only."""
-    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs or None)
+    """Open a ledger's file for reading only.
+
+    Raises:
+        Refused, Unavailable: as :func:`translate` says.
+    """
+    try:
+        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs or None)
+    except apsw.Error as error:
+        raise translate(error, path) from None
     connection.set_busy_timeout(BUSY_MS)
     return connection
 

@@ -113,11 +113,15 @@ class Lane(Generic[S]):
         """Do what was handed over, then end the thread. Idempotent."""
         loop = asyncio.get_running_loop()
         self._hand_over(loop)
+        self.end()
+        while self._thread.is_alive():  # noqa: ASYNC110 - ends with the batch at hand; a join would block the loop
+            await asyncio.sleep(0.001)
+
+    def end(self) -> None:
+        """Tell the thread to end when it has done what it was given; does not wait for it."""
         if not self._stopping:
             self._stopping = True
             self._queue.put(None)
-        while self._thread.is_alive():  # noqa: ASYNC110 - ends with the batch at hand; a join would block the loop
-            await asyncio.sleep(0.001)
 
     def _check(self) -> None:
         if self._stopping:
