@@ -51,7 +51,7 @@ def measures(*, quick: bool) -> list[Measure]:
             measured=point.ratio.median if point.ratio else None,
             required=Limit("ratio", at_most=REQUIRED),
             notes=(
-                "CPU, because nothing is waited for: files are in the cache, and compiled. Without the interpreter's own start.",
+                "CPU, as nothing is waited for: files are cached and compiled. Without the interpreter's own start.",
             ),
         )
     ]
