@@ -171,7 +171,7 @@ def test_violations_and_escapes_are_printed_and_end_with_one(capsys: pytest.Capt
     assert "stopped by a violation, violations 1" in printed
     assert "bounds: A×1 B×1 C×1; transfers 2, attempts 2, takeovers 1; clock 1, crashes 1, works 2" in printed
     assert "acknowledges a wrong digest [t]  → VIOLATION" in printed
-    assert "ESCAPED (seen: nothing)" in printed
+    assert "ESCAPED (seen: nothing" in printed
     assert "caught by same-payload" in printed
 
 

@@ -11,7 +11,7 @@ from tenure.testing.explore.shadow import INVARIANTS
 SCOPES = {scope.name: scope for scope in scopes()}
 
 
-# Those that take more than a second are left to `python -m tenure.testing.explore`, which .ci/run runs, and to .ci/full.
+# Those that take more than a second are left to `python -m tenure.testing.explore` (.ci/run) and to .ci/full.
 DEEP = {
     "a call may begin in the provider's window and land after it",
     "absence is proven before the in-flight limit has passed",
@@ -41,6 +41,9 @@ def test_a_mutant_whose_place_has_changed_says_so() -> None:
     lost = replace(MUTANTS[0], old="what nobody ever wrote")
     with pytest.raises(ValueError, match="stands 0 times"), in_force(lost):
         raise AssertionError
+    result = run_mutant(lost, SCOPES[lost.scope])
+    assert (result.escaped, result.states) == (True, 0)
+    assert "stands 0 times" in result.what
 
 
 def test_a_mutant_lives_in_a_function() -> None:

@@ -65,7 +65,7 @@ def _progress(done: int, of: int, tried: int, of_mutants: int) -> None:
 def say(done: Result | Caught) -> None:
     """Print what became of a scope or of a mutant."""
     if isinstance(done, Caught):
-        how = f"ESCAPED (seen: {done.by or 'nothing'})" if done.escaped else f"caught by {done.by}"
+        how = f"ESCAPED (seen: {done.by or 'nothing'} {done.what})" if done.escaped else f"caught by {done.by}"
         print(f"mutant  {done.mutant}: {how}, in {done.scope} after {done.states} states, {done.seconds:.1f} s")
         return
     end = "complete" if done.complete else "stopped by a violation" if done.found else "stopped at its limit"

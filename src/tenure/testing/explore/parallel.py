@@ -59,8 +59,20 @@ def run_scope(scope: Scope) -> Result:
 
 def run_mutant(mutant: Mutant, scope: Scope) -> Caught:
     """Explore one scope with a mistake in the core, up to the states that the mutant allows."""
-    with in_force(mutant):
-        result = explore(replace(scope, most=mutant.within), Stop.asked)
+    try:
+        with in_force(mutant):
+            result = explore(replace(scope, most=mutant.within), Stop.asked)
+    except ValueError as error:
+        # The core has changed where the mistake was to be put: nothing was tried, and nothing may look caught.
+        return Caught(
+            mutant=mutant.name,
+            invariant=mutant.invariant,
+            scope=scope.name,
+            states=0,
+            by="",
+            what=str(error),
+            seconds=0.0,
+        )
     found = result.found
     return Caught(
         mutant=mutant.name,
