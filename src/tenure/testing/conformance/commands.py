@@ -1,6 +1,5 @@
 """Rules of commands: one transaction each, ids first, guards, many at once, callers that go away."""
 
-# ruff: noqa: D102, PLR2004 - the name of a test says what must hold, and its numbers are the expected ones
 from __future__ import annotations
 
 import asyncio

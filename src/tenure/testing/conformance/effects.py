@@ -1,6 +1,5 @@
 """Rules of effects: rows in step with their task, one open intent per tree, death reports."""
 
-# ruff: noqa: D102 - the name of a test says what must hold
 from __future__ import annotations
 
 import pytest

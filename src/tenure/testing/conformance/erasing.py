@@ -1,6 +1,5 @@
 """Rules of erasure: content goes, the chain verifies, and gone by erasure is not missing."""
 
-# ruff: noqa: D102, PLR2004 - the name of a test says what must hold, and its numbers are the expected ones
 from __future__ import annotations
 
 import pytest

@@ -1,6 +1,5 @@
 """Rules of fencing: what a former owner says moves no ownership, whatever it says."""
 
-# ruff: noqa: D102 - the name of a test says what must hold
 from __future__ import annotations
 
 import asyncio

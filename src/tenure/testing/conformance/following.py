@@ -1,6 +1,5 @@
 """Rules of the feed: in order, nothing skipped, resumable, and its waiters are woken."""
 
-# ruff: noqa: D102, PLR2004 - the name of a test says what must hold, and its numbers are the expected ones
 from __future__ import annotations
 
 import asyncio

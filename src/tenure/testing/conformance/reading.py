@@ -1,6 +1,5 @@
 """Rules of reading: lists in order, pages, conversations, input, who holds what."""
 
-# ruff: noqa: D102, PLR2004 - the name of a test says what must hold, and its numbers are the expected ones
 from __future__ import annotations
 
 import asyncio

@@ -1,6 +1,5 @@
 """Rules of time: deadlines are an index that readers compare with their clock, and leases are not events."""
 
-# ruff: noqa: D102, PLR2004 - the name of a test says what must hold, and its numbers are the expected ones
 from __future__ import annotations
 
 import asyncio
