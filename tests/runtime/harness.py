@@ -18,6 +18,7 @@ from tenure.protocol.events import Event
 from tenure.protocol.settings import Policy
 from tenure.protocol.state import Task
 from tenure.runtime.handle import TaskHandle
+from tenure.runtime.jobs import table
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Event)
@@ -83,6 +84,12 @@ async def owned_by(handle: TaskHandle, agent: str, within: float = 8) -> Task:
     found = await until(there, within)
     assert found is not None
     return found
+
+
+async def alive(pid: int) -> bool:
+    """Whether a process of this host lives; a zombie does not."""
+    row = await asyncio.to_thread(table.row, pid)
+    return row is not None
 
 
 class Line:

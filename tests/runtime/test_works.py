@@ -18,7 +18,7 @@ from tenure.protocol import events as ev
 from tenure.protocol.payload import Fact
 from tenure.protocol.vocabulary import Gate, Reason, WorkEnd, WorkKind
 from tenure.runtime.handle import TaskHandle
-from tests.runtime.harness import BRIEF, events, in_phase, names, owned_by, until
+from tests.runtime.harness import BRIEF, alive, events, in_phase, names, owned_by, until
 from tests.runtime.jobs.stubborn import DEAF_PROGRAM, leader_of, python
 
 HELPER = Policy(name="brief helper", grace_ms=100, booked=False)
@@ -185,11 +185,6 @@ def _exists(path: Path) -> Any:
         return await asyncio.to_thread(path.exists)
 
     return look
-
-
-async def alive(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat")
-    return await asyncio.to_thread(lambda: stat.exists() and stat.read_text().split()[2] not in "ZX")
 
 
 # --- works that do not end ------------------------------------------------------------------------------------------
