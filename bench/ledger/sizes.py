@@ -1,8 +1,8 @@
 """What one command costs in a large ledger, and at a task with a long history, against a small one.
 
 Each command is timed alone, from BEGIN IMMEDIATE to the end of its COMMIT with ``synchronous=FULL``, on both clocks:
-time passed, and CPU of the thread. The sides take turns within a round, and a round counts the mean of its commands,
-checkpoints included.
+time passed, and CPU of the thread. The sides take turns task by task. A round counts the mean of CPU, checkpoints
+included, and the median of time passed: one stall of a shared disk would say more about the disk than about a ledger.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from tenure.protocol.commands import Advance, Command
 
 REQUIRED = 1.3
 SERIES = "size"
-PER_ROUND, PER_QUICK_ROUND = 50, 10
-"""Tasks that each size hands over in one round; at most half of the smallest ledger."""
+PER_ROUND, PER_QUICK_ROUND, WARM_UP = 50, 10, 5
+"""Tasks that each size hands over in one round, and untimed before it; together about half of the smallest ledger."""
 
 
 class Cost(Struct, frozen=True):
-    """Mean cost of a round's commands, in microseconds."""
+    """What a round's commands cost, in microseconds: the median of time passed, the mean of CPU."""
 
     passed: float
     cpu: float
@@ -49,47 +49,74 @@ def _timed(store: Store, command: Command) -> tuple[Timed, int]:
     return (time.perf_counter() - passed, time.thread_time() - cpu), epoch
 
 
-def _mean(timed: list[Timed]) -> Cost:
+def _cost(timed: list[Timed]) -> Cost:
     passed, cpu = zip(*timed, strict=True)
-    return Cost(statistics.fmean(passed) * 1e6, statistics.fmean(cpu) * 1e6)
+    return Cost(statistics.median(passed) * 1e6, statistics.fmean(cpu) * 1e6)
 
 
-def _handing_over(path: Path, existing: Iterator[str], fresh: Iterator[str], count: int) -> Cost:
-    """All five commands: hand over ``count`` tasks that stand scattered in a ledger, and submit as many new ones."""
+def _handed_over(store: Store, existing: Iterator[str], fresh: Iterator[str]) -> list[Timed]:
+    """All five commands: hand over one task that stands somewhere in the ledger, and submit a new one."""
     timed: list[Timed] = []
-    with closing(open_writer(str(path))) as connection:
-        store = Store(connection)
-        for _ in range(count):
-            job, epoch = ready(next(existing)), 1
-            for command in COMMANDS[1:]:
-                cost, epoch = _timed(store, command(job, epoch))
-                timed.append(cost)
-            timed.append(_timed(store, COMMANDS[0](ready(next(fresh)), 0))[0])
-    return _mean(timed)
+    job, epoch = ready(next(existing)), 1
+    for command in COMMANDS[1:]:
+        cost, epoch = _timed(store, command(job, epoch))
+        timed.append(cost)
+    timed.append(_timed(store, COMMANDS[0](ready(next(fresh)), 0))[0])
+    return timed
 
 
 def _ids(count: int) -> Iterator[str]:
     return (task_id(n, SERIES) for n in range(count))
 
 
-def _tasks_point(folder: Path, counts: tuple[int, ...], rounds: int, each: int) -> list[Point]:
-    sides: dict[int, list[Cost]] = {count: [] for count in counts}
-    existing = {count: _ids(count) for count in counts}
-    fresh = (task_id(n, "fresh") for n in range(10_000_000))
-    for count in counts:
-        for done in fill(folder / f"{count}.db", count, SERIES):
+class _Shelf:
+    """A ledger of one size, through all rounds."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self._full = folder / f"{count}.db"
+        self._copy = folder / f"{count}-copy.db"
+        self._count = count
+        self._opened: Store | None = None
+        self._existing = _ids(count)
+        for done in fill(self._full, count, SERIES):
             if done == count or done % 100_000 == 0:
                 say(f"tasks: a ledger of {count}: {done} tasks are there")
+
+    def store(self, *, small: bool) -> tuple[Store, Iterator[str]]:
+        """The open ledger and its next tasks. A small ledger must stay small: each round has a new copy of it."""
+        if small or self._opened is None:
+            self.close()
+            if small:
+                shutil.copy(self._full, self._copy)
+                self._existing = _ids(self._count)
+            self._opened = Store(open_writer(str(self._copy if small else self._full)))
+        return self._opened, self._existing
+
+    def close(self) -> None:
+        """Close the file, and remove the copy."""
+        if self._opened is not None:
+            self._opened.connection.close()
+            self._opened = None
+        self._copy.unlink(missing_ok=True)
+
+
+def _tasks_point(folder: Path, counts: tuple[int, ...], rounds: int, each: int) -> list[Point]:
+    shelves = {count: _Shelf(folder, count) for count in counts}
+    sides: dict[int, list[Cost]] = {count: [] for count in counts}
+    fresh = (task_id(n, "fresh") for n in range(10_000_000))
     for n in range(rounds):
         say(f"tasks: round {n + 1} of {rounds}")
+        opened = {count: shelf.store(small=count < 4 * each * rounds) for count, shelf in shelves.items()}
+        timed: dict[int, list[Timed]] = {count: [] for count in counts}
+        for handed in range(each + WARM_UP):
+            for count, (store, existing) in opened.items():
+                costs = _handed_over(store, existing, fresh)
+                if handed >= WARM_UP:
+                    timed[count] += costs
         for count in counts:
-            path = folder / f"{count}.db"
-            if count < 2 * each * rounds:
-                # A small ledger must stay small: each round has a copy of its own, with the same tasks.
-                path = folder / f"{count}-{n}.db"
-                shutil.copy(folder / f"{count}.db", path)
-                existing[count] = _ids(count)
-            sides[count].append(_handing_over(path, existing[count], fresh, each))
+            sides[count].append(_cost(timed[count]))
+    for shelf in shelves.values():
+        shelf.close()
     return _points("tasks", sides)
 
 
@@ -135,7 +162,7 @@ def _events_point(folder: Path, counts: tuple[int, ...], rounds: int) -> list[Po
                     for count in counts:
                         timed[count].append(_timed(store, _advance(tasks[count][at], turn))[0])
             for count in counts:
-                sides[count].append(_mean(timed[count]))
+                sides[count].append(_cost(timed[count]))
     return _points("events", sides)
 
 
