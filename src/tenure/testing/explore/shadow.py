@@ -81,7 +81,8 @@ class Shadow:
             for effect in world.effects.values()
             if task is not None and effect.task_id == task.task_id
         }
-        self.stopped: list[str] = []
+        self.retiring = bool(tenure and tenure.retiring)
+        self.news = [ending.work_id for ending in task.endings] if task else []
 
     def follow(self, event: Any) -> None:
         """Take one event in."""
@@ -145,6 +146,7 @@ def _ended(shadow: Shadow, event: ev.TenureEnded) -> None:
         must(shadow.routing == "fenced", "termination-honesty", "a forced end claims retired routes")
     shadow.epoch += 1
     shadow.owner = None
+    shadow.retiring = False
     shadow.initiated = False
 
 
@@ -154,6 +156,7 @@ def _hop_opened(shadow: Shadow, event: ev.HandoffInitiated) -> None:
     _, _, agent, authority = shadow.owner or (0, "", "", ())
     shadow.initiated = True
     shadow.transfers += 1
+    shadow.news = []
     shadow.payload = event.payload
     shadow.hops = [*shadow.hops, (event.handoff_id, agent, authority, event.payload, event.gate)]
 
@@ -167,6 +170,7 @@ def _hop_ended(shadow: Shadow, event: ev.HandoffEnded) -> None:
 
 
 def _retiring(shadow: Shadow, event: ev.TenureRetiring) -> None:
+    shadow.retiring = True
     if event.decision == "return" and event.body:
         shadow.payload = event.body
 
@@ -183,8 +187,10 @@ def _work_started(shadow: Shadow, event: ev.WorkStarted) -> None:
 
 
 def _work_stopped(shadow: Shadow, event: ev.WorkStopped) -> None:
-    shadow.works.pop(event.work_id, None)
-    shadow.stopped.append(event.work_id)
+    started, _ = shadow.works.pop(event.work_id)
+    # Its own tenure, while it decides nothing yet, knows; for everybody else it is news.
+    if shadow.owner is None or shadow.owner[0] != started or shadow.retiring:
+        shadow.news = [*shadow.news, event.work_id]
 
 
 def _residual(shadow: Shadow, event: ev.ResidualDeclared) -> None:
@@ -312,6 +318,8 @@ def _compared(shadow: Shadow, task: Task) -> Iterator[tuple[str, str, Any, Any]]
     yield "budgets-before-spend", "takeovers", task.takeovers, shadow.takeovers
     yield "effect-honesty", "open effects", {note.effect_id: note.state for note in task.effects}, effects
     yield "same-payload", "payload", task.payload, shadow.payload
+    news = [ending.work_id for ending in task.endings]
+    yield "carry-forward", "news of works", news, shadow.news[-task.settings.open_items :]
     yield "carry-forward", "delegations", {child.child_id: child.outcome for child in task.children}, shadow.children
 
 
