@@ -20,7 +20,7 @@ from examples.retail.expected import Ticket, compare, duplicates, expect
 from examples.retail.rules import Books, Changes
 from tenure.ledger import Ledger, Recorded, TaskRow, Verification
 from tenure.protocol import events as ev
-from tenure.protocol.vocabulary import EffectState, OfferKind, Phase, WorkState
+from tenure.protocol.vocabulary import EffectState, HandoffState, OfferKind, Phase, WorkState
 
 PAGE = 500
 
@@ -69,11 +69,13 @@ class Story(msgspec.Struct):
 
     Attributes:
         handoffs: transfers whose receiver came to own the task. takeovers: tenures that were lost and offered again.
+        returned: hops that ended before the task did, by reason: a handler that raised, a receiver that never came.
         in_doubt: how often an outcome was not known. ownerless: provider calls of somebody who did not own the task.
     """
 
     handoffs: int = 0
     takeovers: int = 0
+    returned: dict[str, int] = {}
     in_doubt: int = 0
     ownerless: list[str] = []
     offered: dict[str, OfferKind] = {}
@@ -94,6 +96,8 @@ class Story(msgspec.Struct):
                 self.owners[task_id] = (entry.epoch, instance)
             case ev.TenureEnded():
                 del self.owners[task_id]
+            case ev.HandoffEnded(state=HandoffState.FAILED_RETURNED | HandoffState.TIMED_OUT, reason=reason):
+                self.returned[reason] = self.returned.get(reason, 0) + 1
             case ev.EffectObserved(state=EffectState.IN_DOUBT):
                 self.in_doubt += 1
             case ev.EffectIntended(epoch=epoch, instance=instance) | ev.EffectAttempted(epoch=epoch, instance=instance):

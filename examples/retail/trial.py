@@ -252,6 +252,7 @@ def _report(
         "answers_lost": service.answers_lost,
         "delayed": service.delayed,
         "takeovers": claimed.story.takeovers,
+        "returned": claimed.story.returned,
         "in_doubt": claimed.story.in_doubt,
         "fenced": claimed.fenced,
         "seconds": round(seconds, 1),
