@@ -151,7 +151,7 @@ def test_the_command_answers_in_json() -> None:
 def test_an_unknown_scope_is_named_with_those_that_exist() -> None:
     done = CliRunner().invoke(command_line.main, ["--scope", "nowhere"])
     assert done.exit_code == 2
-    assert "No scope nowhere; there are chain-0-2, " in done.output
+    assert "No scope nowhere; there are late-acks, " in done.output
 
 
 def test_violations_and_escapes_are_printed_and_end_with_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -214,7 +214,8 @@ WIDE_MOST = 100_000
 
 def scopes(*, wide: bool = False) -> tuple[Scope, ...]:
     """All scopes: small enough for every change, or wide."""
-    every = _CHAINS + _EFFECTS + _TREES + _UNREDUCED
+    # The longest come first, so that no process is left alone with one at the end.
+    every = _UNREDUCED + _TREES + _CHAINS + _EFFECTS
     if not wide:
         return every
     return tuple(replace(scope, budget={**scope.budget, **_WIDER[scope.name]}, most=WIDE_MOST) for scope in every)
