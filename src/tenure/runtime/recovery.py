@@ -26,33 +26,39 @@ class Recovery(Struct, frozen=True, kw_only=True):
     Attributes:
         found: tasks in which a dead instance held something, once per instance. recovered: nothing of it is left there.
         open: something is left that its death does not prove ended. failed: task id → why it must be tried again.
+        unfinished: instance → why what it holds could not be read, or its own end not be noted.
     """
 
     found: int = 0
     recovered: int = 0
     open: int = 0
     failed: dict[str, str]
+    unfinished: dict[str, str] = {}
 
 
 async def recover(ledger: Ledger, *, by: str) -> Recovery:
     """Report the deaths that can be observed from this host. Safe to repeat, and by several workers at once."""
     found = recovered = left = 0
     failed: dict[str, str] = {}
+    unfinished: dict[str, str] = {}
     for instance in await ledger.instances():
         if not await _observed_dead(instance):
             continue
-        for task_id in await ledger.held_by(instance.instance_id):
-            found += 1
-            try:
-                over = await _recover_task(ledger, task_id, instance, by)
-            except TenureError as error:
-                failed[task_id] = str(error)
-                continue
-            recovered += over
-            left += not over
-        if not instance.ended_at:
-            await asyncio.to_thread(ledger.retire_instance, instance.instance_id)
-    return Recovery(found=found, recovered=recovered, open=left, failed=failed)
+        try:
+            for task_id in await ledger.held_by(instance.instance_id):
+                found += 1
+                try:
+                    over = await _recover_task(ledger, task_id, instance, by)
+                except TenureError as error:
+                    failed[task_id] = str(error)
+                    continue
+                recovered += over
+                left += not over
+            if not instance.ended_at:
+                await asyncio.to_thread(ledger.retire_instance, instance.instance_id)
+        except TenureError as error:
+            unfinished[instance.instance_id] = str(error)
+    return Recovery(found=found, recovered=recovered, open=left, failed=failed, unfinished=unfinished)
 
 
 async def free_name(ledger: Ledger, name: str) -> None:

@@ -187,5 +187,6 @@ class Worker:
                 _LOG.warning("The sweep for dead instances stopped half-way and starts again: %s", error)
                 await asyncio.sleep(jitter(POLL))
                 continue
-            pause = POLL if self.recovery.failed else RECOVER_EVERY
+            again = self.recovery.failed or self.recovery.unfinished
+            pause = POLL if again else RECOVER_EVERY
             await asyncio.sleep(jitter(pause))
