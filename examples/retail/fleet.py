@@ -136,13 +136,17 @@ class Fleet:
         Raises:
             FleetError: one had ended before, or did not end in time.
         """
-        self.check()
         members = self.alive
+        limit = time.monotonic() + seconds
         for member in members:
             if member.stopped:
                 self.resume(member)
+            while not member.working_for() and time.monotonic() < limit:
+                self.check()  # one that is just starting does not listen to SIGTERM yet: it would die of it
+                time.sleep(LOOK_EVERY)
+        self.check()
+        for member in members:
             member.process.terminate()
-        limit = time.monotonic() + seconds
         try:
             return {member.name: member.process.wait(max(0.1, limit - time.monotonic())) for member in members}
         except subprocess.TimeoutExpired as error:
