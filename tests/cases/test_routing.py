@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tenure import Complete, Confirmed, Done, Provider, Team, Tenure, Transfer, Wait
+from tenure import Complete, Confirmed, Done, Provider, Settings, Team, Tenure, Transfer, Wait
 from tenure.ledger import Ledger, open_ledger
 from tenure.protocol import events as ev
 from tenure.protocol.vocabulary import OfferKind, Reason, WorkEnd
@@ -185,7 +185,7 @@ async def test_rt_05_a_message_after_the_end_goes_to_the_last_owner_and_a_fallba
 
 async def test_rt_05_ownership_that_expires_comes_back_to_the_specialist_not_to_the_entry(ledger: Ledger) -> None:
     """RT-05: B's wait ends by its own deadline; even then the task is B's."""
-    team = Team("shop", ledger=ledger)
+    team = Team("shop", ledger=ledger, settings=Settings(lease_ms=500))
     rounds: list[str] = []
 
     @team.agent(entry=True, may_transfer={"b": "fits shoes"})
@@ -198,10 +198,8 @@ async def test_rt_05_ownership_that_expires_comes_back_to_the_specialist_not_to_
         rounds.append("b")
         return Wait("input", within=0.05) if len(rounds) == 2 else Complete("closed")
 
-    from tenure import Settings
-
     async with team.worker():
-        handle = await team.submit(goal="g", settings=Settings(lease_ms=500))
+        handle = await team.submit(goal="g")
         assert (await handle.result(10)).value == "closed"
     assert rounds == ["t", "b", "b"]
     assert (await events(ledger, handle.task_id, ev.OfferIssued))[-1].reason == Reason.WAKE_TIME

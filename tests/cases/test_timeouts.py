@@ -131,7 +131,7 @@ async def test_ta_03_a_busy_loop_does_not_stop_the_heartbeat_and_the_completion_
 
     async def job(own: Tenure[Any]) -> Complete[Any]:
         runs.append(own.epoch)
-        time.sleep(1.2)  # noqa: ASYNC251 - what the test is about: twice the lease
+        time.sleep(0.9)  # noqa: ASYNC251 - what the test is about: longer than the lease
         return Complete("done")
 
     team = Team("t", ledger=ledger, settings=SHORT_LEASE)
@@ -223,7 +223,7 @@ async def test_ta_03_a_draining_worker_keeps_its_lease_until_it_has_finished(led
             handle = await two.submit(goal="g")
             await asyncio.wait_for(began.wait(), 5)
             await owned_by(handle, "job")
-            asyncio.get_running_loop().call_later(1, go.set)  # longer than the lease
+            asyncio.get_running_loop().call_later(0.8, go.set)  # longer than the lease
         assert (await handle.result(10)).value == "done"
         assert (await blocker.result(10)).value == "done"
     assert runs == [2, 2]

@@ -210,6 +210,20 @@ async def test_a_result_without_json_form_is_a_failure(ledger: Ledger) -> None:
     assert "no JSON form" in result.value["error"]
 
 
+async def test_a_handler_that_exits_ends_itself_and_not_the_worker(ledger: Ledger) -> None:
+    import sys
+
+    team = Team("t", ledger=ledger, settings=FAIL)
+
+    @team.agent
+    async def a(own: Tenure[Any]) -> Complete[Any]:
+        sys.exit(3)
+
+    async with team.worker():
+        result = await (await team.submit(goal="g")).result(10)
+    assert (result.outcome, result.value) == ("failed", {"error": "SystemExit: 3"})
+
+
 async def test_a_handler_that_cancels_itself_is_a_failure_not_a_stop(ledger: Ledger) -> None:
     import asyncio
 

@@ -21,7 +21,7 @@ async def test_a_long_handler_keeps_its_lease_without_doing_anything(ledger: Led
 
     @team.agent
     async def a(own: Tenure[Any]) -> Complete[Any]:
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.7)
         return Complete("done")
 
     async with team.worker():

@@ -361,7 +361,7 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_its_decision(l
 
     @team.agent
     async def a(own: Tenure[Any]) -> Complete[Any]:
-        time.sleep(1)  # noqa: ASYNC251 - what the test is about
+        time.sleep(0.7)  # noqa: ASYNC251 - what the test is about
         return Complete("done")
 
     async with team.worker():

@@ -73,7 +73,8 @@ class Running:
         except BaseException as error:
             if not self._decided.done():
                 self._decided.set_exception(error)
-            if not isinstance(error, Exception):
+            # A handler that exits ends itself, not the worker with everybody else's tenures.
+            if not isinstance(error, Exception | SystemExit):
                 raise
         else:
             if not self._decided.done():
