@@ -89,12 +89,12 @@ class Retail(Provider):
                 # That it is sealed says a look-up or a seal with authority; this call only ran into it.
                 return Inconclusive("the key is sealed")
 
-    async def lookup(self, request: Any, *, key: str) -> Confirmed | Declined | Inconclusive | NotFound:
+    async def lookup(self, request: Any, *, key: str) -> Confirmed | Declined | Inconclusive | NotFound | Sealed:
         """What is on record under the key."""
         known = await self.client.lookup(msgspec.convert(request, Write).ns, key)
-        return _evidence(known) or (
-            Inconclusive("a call with this key is being acted on") if known.state == "in_flight" else NotFound()
-        )
+        if known.state == "in_flight":
+            return Inconclusive("a call with this key is being acted on")
+        return _evidence(known) or (Sealed() if known.sealed else NotFound())
 
     async def seal(self, request: Any, *, key: str) -> Confirmed | Declined | Inconclusive | Sealed:
         """Make sure that nothing new is done under the key, and say what was done before."""

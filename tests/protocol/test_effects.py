@@ -100,7 +100,7 @@ def test_an_intended_effect_cannot_skip_a_state(state: EffectState) -> None:
     [
         (Purpose.APPLY, E.CONFIRMED, K.LOOKUP),
         (Purpose.LOOKUP, E.ABSENT, K.NOT_SENT),
-        (Purpose.LOOKUP, E.ABSENT, K.SEALED),
+        (Purpose.APPLY, E.ABSENT, K.SEALED),
         (Purpose.SEAL, E.ABSENT, K.NOT_FOUND_AFTER_DEATH),
     ],
 )

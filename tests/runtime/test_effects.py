@@ -186,6 +186,21 @@ async def test_a_sealed_key_proves_absence_and_the_next_call_has_another_key(led
     assert attempts == [Purpose.LOOKUP, Purpose.SEAL, Purpose.APPLY]
 
 
+async def test_a_seal_whose_answer_was_lost_is_found_by_the_next_look(ledger: Ledger) -> None:
+    class Forgetful(Vault):
+        async def lookup(self, request: Any, *, key: str) -> Any:
+            return Sealed() if key in self.sealed else await super().lookup(request, key=key)
+
+        async def seal(self, request: Any, *, key: str) -> Any:
+            await super().seal(request, key=key)
+            raise TimeoutError("the answer was lost")
+
+    vault = Forgetful("down", "ok")
+    (done,), _ = await outcomes(ledger, (vault, 1, {}))
+    assert isinstance(done, Done)
+    assert (len(set(vault.calls)), len(vault.acts)) == (2, 1)
+
+
 async def test_what_had_landed_before_the_seal_is_done(ledger: Ledger) -> None:
     class Blind(Vault):
         lookup = None  # type: ignore[assignment]  # it cannot be asked, only sealed

@@ -163,7 +163,7 @@ EVIDENCE: Mapping[EvidenceKind, frozenset[EffectState]] = {
 EVIDENCE_FROM: Mapping[EvidenceKind, frozenset[Purpose]] = {
     EvidenceKind.LOOKUP: frozenset({Purpose.LOOKUP, Purpose.SEAL}),
     EvidenceKind.NOT_SENT: frozenset({Purpose.APPLY}),
-    EvidenceKind.SEALED: frozenset({Purpose.SEAL}),
+    EvidenceKind.SEALED: frozenset({Purpose.SEAL, Purpose.LOOKUP}),
     EvidenceKind.NOT_FOUND_AFTER_DEATH: frozenset({Purpose.LOOKUP}),
 }
 """Which kind of call can yield which evidence; kinds that are not listed may come from any."""
