@@ -15,6 +15,9 @@ from tenure.runtime.ids import jitter, new_id
 
 C = TypeVar("C", bound=CommandBase)
 
+REPORT_SECONDS = 3600.0
+"""How long an observation is offered to a ledger that is away. It outlasts leases: what is not told looks open."""
+
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 
@@ -136,7 +139,7 @@ class Hold:
             raise late
         return receipt
 
-    async def report(self, kind: type[C], /, *, seconds: float = 30, **fields: Any) -> Receipt:
-        """Report an observation. It counts under any epoch, so a lost hold may still speak."""
+    async def report(self, kind: type[C], /, *, seconds: float = REPORT_SECONDS, **fields: Any) -> Receipt:
+        """Report an observation. It counts under any epoch, so a lost hold may still speak; nobody else saw it."""
         command = kind(command_id=new_id("c"), root_id=self.root_id, task_id=self.task_id, **fields)
         return await execute_patiently(self.ledger, command, seconds=seconds)  # type: ignore[arg-type]  # C is one of Command
