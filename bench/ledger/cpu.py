@@ -2,7 +2,7 @@
 
 Both sides run on one thread inside one transaction that is never committed while the clock runs, so that what is
 compared is the work for a command: on our side look-up, load, decision, encoding, chain and rows, on the other side
-the rows, in batches as its writer thread would have them.
+the rows; on both in batches as the writer thread would have them.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ def tenure_cpu(count: int) -> float:
             for step in steps:
                 for n, job in enumerate(jobs):
                     epochs[n] = store.execute(COMMANDS[step](job, epochs[n])).epoch
+                    if n % BATCH == BATCH - 1:
+                        store.flush()
+                store.flush()
 
         run(range(BEFORE))
         started = time.thread_time()

@@ -80,6 +80,7 @@ def _steps(store: Store, task: str) -> list[tuple[Written, ...]]:
         store.begin()
         store.connection.exec_trace = trace
         epoch = store.execute(command(job, epoch)).epoch
+        store.flush()
         store.connection.exec_trace = None
         store.commit()
         steps.append(_grouped(traced))

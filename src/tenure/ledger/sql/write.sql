@@ -3,6 +3,9 @@
 -- name: now
 SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)
 
+-- name: data_version
+PRAGMA data_version
+
 -- name: last_position
 SELECT coalesce(max(position), 0) FROM events
 

@@ -13,15 +13,16 @@ from tenure.errors import Fenced, Refused
 from tenure.ledger import rows
 from tenure.ledger.api import Beat, Beaten, Instance, Refusal, root_of
 from tenure.ledger.clock import Clock
-from tenure.ledger.commit import EffectWrite, Held, Plan, TaskWrite, encode_receipt
+from tenure.ledger.commit import Held, Plan
 from tenure.ledger.erasing import check_erasable, digests_of
-from tenure.ledger.shelf import Conflict, refusal, run
+from tenure.ledger.shelf import refusal, run
+from tenure.ledger.sqlite.remembered import Remembered
 from tenure.ledger.sqlite.statements import statements
+from tenure.ledger.sqlite.waiting import Waiting, encode
 from tenure.protocol.commands import Command, Receipt
 from tenure.protocol.decide import next_deadline
 from tenure.protocol.state import Effect, Task, Tree
 
-encode = msgspec.json.Encoder().encode
 decode_task = msgspec.json.Decoder(Task).decode
 decode_tree = msgspec.json.Decoder(Tree).decode
 decode_effect = msgspec.json.Decoder(Effect).decode
@@ -29,7 +30,7 @@ decode_note = msgspec.json.Decoder(Refusal).decode
 
 
 class Store:
-    """Rows by key. ``begin``, any number of the other calls, ``commit`` or ``rollback``.
+    """Rows by key. ``begin``, any number of the other calls, ``flush``, ``commit`` or ``rollback``.
 
     Attributes:
         last: the feed's newest position. now: the time of the transaction. dirty: something was written in it.
@@ -46,7 +47,9 @@ class Store:
         self._clock = clock
         self._sql = statements("write")
         self._execute = connection.cursor().execute
-        self._many = connection.cursor().executemany
+        self._waiting = Waiting(connection)
+        self._remembered = Remembered()
+        self._version: int | None = None
 
     # --- transactions -------------------------------------------------------------------------------------------
 
@@ -54,11 +57,24 @@ class Store:
         """Take the write lock; time and newest position are read under it."""
         self._execute("BEGIN IMMEDIATE")
         self.dirty = self.changed = False
-        self.last = self._one("last_position")[0]
+        version = self._one("data_version")[0]
+        if version != self._version:
+            self._remembered.forget()
+            self._version = version
+            self.last = self._one("last_position")[0]
         self.now = self._clock() if self._clock else self._one("now")[0]
+
+    def flush(self) -> None:
+        """Write what waits, so that nothing is left to go wrong but COMMIT.
+
+        Raises:
+            Conflict: a guard of any command since the last flush did not match; nothing of it may be committed.
+        """
+        self._waiting.flush()
 
     def commit(self) -> None:
         """Make it durable."""
+        self.flush()
         self._execute("COMMIT")
 
     def scrub(self) -> None:
@@ -70,6 +86,9 @@ class Store:
 
     def rollback(self) -> None:
         """Undo everything since ``begin``. SQLite may have done so itself."""
+        if self.dirty:
+            self._waiting.forget()
+            self._version = None  # what is remembered was never written, or nobody knows
         if self.connection.in_transaction:
             self._execute("ROLLBACK")
 
@@ -92,18 +111,34 @@ class Store:
 
     def recorded(self, root_id: str, command_id: str) -> tuple[bytes, bytes] | None:
         """See :class:`tenure.ledger.shelf.Shelf`."""
+        if root_id in self._waiting.roots:
+            self.flush()
         found: tuple[bytes, bytes] | None = self._one("recorded", root_id, command_id)
         return found
 
     def held(self, root_id: str, task_id: str) -> Held | None:
         """See :class:`tenure.ledger.shelf.Shelf`."""
+        known = self._remembered.tasks.get(task_id)
+        if known is not None:
+            return known
         row = self._one("held", root_id, task_id)
-        return None if row is None else Held(decode_task(row[0]), row[1], row[2])
+        if row is None:
+            return None
+        held = Held(decode_task(row[0]), row[1], row[2])
+        self._remembered.task(held)
+        return held
 
     def tree(self, root_id: str) -> Tree | None:
         """See :class:`tenure.ledger.shelf.Shelf`."""
+        known = self._remembered.trees.get(root_id)
+        if known is not None:
+            return known
         row = self._one("tree", root_id)
-        return None if row is None else decode_tree(row[0])
+        if row is None:
+            return None
+        tree = decode_tree(row[0])
+        self._remembered.tree(tree)
+        return tree
 
     def effect(self, root_id: str, effect_id: str) -> Effect | None:
         """See :class:`tenure.ledger.shelf.Shelf`."""
@@ -120,6 +155,8 @@ class Store:
 
     def conversing(self, conversation: str) -> str:
         """See :class:`tenure.ledger.shelf.Shelf`."""
+        if conversation in self._waiting.conversations:
+            self.flush()
         row = self._one("conversing", conversation)
         return row[0] if row else ""
 
@@ -128,66 +165,17 @@ class Store:
         return self._one("ended", instance_id) is not None
 
     def write(self, plan: Plan) -> None:
-        """See :class:`tenure.ledger.shelf.Shelf`. Whoever catches an error of this ends the transaction."""
+        """See :class:`tenure.ledger.shelf.Shelf`. The guards are looked at by ``flush``."""
         self.dirty = self.changed = True
-        for change in plan.tasks:
-            self._task(change)
-        for effect in plan.effects:
-            self._effect(effect)
-        self._records(plan)
+        self._waiting.add(plan)
+        self._remembered.plan(plan)
         self.last += len(plan.events)
-
-    def _guarded(self) -> None:
-        if self.connection.changes() != 1:
-            raise Conflict
-
-    def _task(self, change: TaskWrite) -> None:
-        """A task's row, guarded by the revision that was read."""
-        task = change.task
-        state = (task.revision, task.phase, change.due_at, change.lease_until, change.head, encode(task))
-        if change.before:
-            self._execute(self._sql["change_task"], (*state, task.root_id, task.task_id, change.before))
-        else:
-            self._execute(self._sql["add_task"], (change.position, task.root_id, task.task_id, *state))
-        self._guarded()
-
-    def _effect(self, change: EffectWrite) -> None:
-        """An effect's row, guarded by the version that was read."""
-        effect = change.effect
-        state = (effect.state, int(effect.state.settled), effect.version, encode(effect))
-        if change.before:
-            self._execute(self._sql["change_effect"], (*state, effect.root_id, effect.effect_id, change.before))
-        else:
-            key = (change.position, effect.root_id, effect.effect_id, effect.task_id, effect.intent)
-            self._execute(self._sql["add_effect"], (*key, *state))
-        self._guarded()
-
-    def _records(self, plan: Plan) -> None:
-        """All rows that no guard is needed for: whoever holds the task's revision is alone with them."""
-        sql, root_id, execute, many = self._sql, plan.root_id, self._execute, self._many
-        many(sql["add_event"], plan.events)
-        if plan.tree is not None:
-            execute(sql["set_tree"], (root_id, encode(plan.tree)))
-        for body in plan.bodies:
-            execute(sql["add_body"], (root_id, body.digest, body.nonce, body.content))
-        if plan.inputs:
-            many(sql["add_input"], plan.inputs)
-        if plan.conversation:
-            execute(sql["set_conversation"], (plan.conversation, root_id))
-        for task_id in plan.closed:
-            execute(sql["close_offer"], (root_id, task_id))
-        if plan.opened:
-            many(sql["open_offer"], plan.opened)
-        if plan.dropped:
-            many(sql["drop"], plan.dropped)
-        if plan.held:
-            many(sql["hold"], plan.held)
-        execute(sql["add_command"], (root_id, plan.command_id, plan.command_digest, encode_receipt(plan.receipt)))
 
     # --- what is not a command ----------------------------------------------------------------------------------
 
     def heartbeat(self, beats: Sequence[Beat], instance_id: str) -> list[Beaten]:
         """See :meth:`tenure.ledger.api.Ledger.heartbeat`."""
+        self.flush()
         answers = [self._beat(beat) for beat in beats]
         if instance_id:
             self._write("seen", self.now, instance_id)
@@ -202,6 +190,7 @@ class Store:
         else:
             due_at = next_deadline(held.task, answer.lease_until)
             self._write("prolong", answer.lease_until, due_at, root_id, beat.task_id)
+            self._remembered.task(Held(held.task, answer.lease_until, held.head))
             self.changed = True
         return answer
 
@@ -230,6 +219,7 @@ class Store:
 
     def erase(self, task_id: str, by: str, reason: str) -> int:
         """See :meth:`tenure.ledger.api.Ledger.erase`."""
+        self.flush()
         root_id = root_of(task_id)
         held = self.held(root_id, task_id)
         check_erasable(held.task if held else None, task_id)

@@ -57,6 +57,7 @@ class WriterDesk(Desk[Store]):
                     job.value = job.work(store)
                 except (Refused, Fenced) as error:
                     job.error = error
+            store.flush()
         except BaseException:
             store.rollback()
             raise
