@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
 
 import click
@@ -38,11 +40,14 @@ def _run(chosen: list[Scope], tried: list[tuple[Mutant, Scope]], processes: int,
     began = time.perf_counter()
     results: list[Result] = []
     caught: list[Caught] = []
-    interrupted = False
-    running = run_all(chosen, tried, processes)
-    _progress(0, len(chosen), 0, len(tried))
+    interrupted = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: interrupted.set())
     try:
-        for done in running:
+        _progress(0, len(chosen), 0, len(tried))
+        for done in run_all(chosen, tried, processes, interrupted):
+            if isinstance(done, int):
+                print(f"{done} states so far", file=sys.stderr)
+                continue
             if isinstance(done, Result):
                 results.append(done)
             else:
@@ -50,12 +55,10 @@ def _run(chosen: list[Scope], tried: list[tuple[Mutant, Scope]], processes: int,
             _progress(len(results), len(chosen), len(caught), len(tried))
             if not as_json:
                 say(done)
-    except KeyboardInterrupt:
-        interrupted = True
-        print("stopping", file=sys.stderr)
     finally:
-        running.close()
-    return conclude(results, caught, time.perf_counter() - began, interrupted=interrupted, as_json=as_json)
+        signal.signal(signal.SIGINT, before)
+    seconds = time.perf_counter() - began
+    return conclude(results, caught, seconds, interrupted=interrupted.is_set(), as_json=as_json)
 
 
 def _progress(done: int, of: int, tried: int, of_mutants: int) -> None:
@@ -68,7 +71,7 @@ def say(done: Result | Caught) -> None:
         how = f"ESCAPED (seen: {done.by or 'nothing'} {done.what})" if done.escaped else f"caught by {done.by}"
         print(f"mutant  {done.mutant}: {how}, in {done.scope} after {done.states} states, {done.seconds:.1f} s")
         return
-    end = "complete" if done.complete else "stopped by a violation" if done.found else "stopped at its limit"
+    end = "complete" if done.complete else "stopped by a violation" if done.found else "stopped before its end"
     print(
         f"scope   {done.scope}: {done.states} states, {done.transitions} transitions, {done.refused} refused, "
         f"depth {done.depth}, {done.seconds:.1f} s, {end}, violations {int(done.found is not None)}\n"
