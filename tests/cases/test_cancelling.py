@@ -126,10 +126,11 @@ class Stubborn:
         self.go = asyncio.Event()
         self.inner: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.task: asyncio.Task[Any] | None = None
+        self.own: Tenure[Any] | None = None
         self.fenced: list[str] = []
 
     async def handler(self, own: Tenure[Any]) -> Complete[Any]:
-        self.task = asyncio.current_task()
+        self.task, self.own = asyncio.current_task(), own
         try:
             await self._wait()
         finally:
@@ -202,6 +203,11 @@ async def test_ca_03_whoever_survives_its_cancellation_is_reported_as_running_an
         found = await names(ledger, handle.task_id)
         second = len(found) - 1 - found[::-1].index("RoutingFenced")
         assert "ExecutionStopped" not in found[second : found.index("OfferIssued", second)], "it claims no success"
+
+        async def asked() -> bool:
+            return stubborn.own is not None and stubborn.own.hold.error is not None
+
+        await until(asked)
         stubborn.go.set()
 
         async def ended() -> bool:

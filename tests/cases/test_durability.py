@@ -49,7 +49,7 @@ async def test_dr_01_a_crash_in_the_middle_of_a_handoff_completes_the_switch_onc
 @pytest.mark.may_block  # the handler writes its log as it does in a process of its own
 async def test_dr_01_a_target_that_was_asked_is_asked_again_and_not_started_twice(workers: Workers) -> None:
     """DR-01, point 4: killed after the target's start-up was asked for, before its acknowledgement."""
-    settings = Settings(lease_ms=800, ack_ms=900)
+    settings = Settings(lease_ms=1_200, ack_ms=900)
     team = team_in(workers.folder, workers.ledger)
     async with team.worker(name="a-only", agents=["a"]):
         handle = await team.submit({}, goal="g", settings=settings)

@@ -41,7 +41,7 @@ async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     assert (found.chain, found.replay, found.problems) == ("verified", "equal", ())
 
 
-async def until(condition: Callable[[], Awaitable[T]], within: float = 8) -> T:
+async def until(condition: Callable[[], Awaitable[T]], within: float = 15) -> T:
     """Ask again and again until the answer is true; give it."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within
@@ -62,7 +62,7 @@ async def names(ledger: Ledger, task_id: str) -> list[str]:
     return [type(event).__name__ for event in await events(ledger, task_id)]
 
 
-async def in_phase(handle: TaskHandle, *phases: str, within: float = 8) -> Task:
+async def in_phase(handle: TaskHandle, *phases: str, within: float = 15) -> Task:
     """Wait for a phase."""
 
     async def there() -> Task | None:
@@ -74,7 +74,7 @@ async def in_phase(handle: TaskHandle, *phases: str, within: float = 8) -> Task:
     return found
 
 
-async def owned_by(handle: TaskHandle, agent: str, within: float = 8) -> Task:
+async def owned_by(handle: TaskHandle, agent: str, within: float = 15) -> Task:
     """Wait for an agent's tenure."""
 
     async def there() -> Task | None:

@@ -19,7 +19,7 @@ from tenure.protocol import commands as cmd
 from tenure.runtime.offered import Offered
 from tests.runtime.jobs.stubborn import python
 
-SETTINGS = Settings(lease_ms=800)
+SETTINGS = Settings(lease_ms=1_200)
 
 BEATING = """
 import os, pathlib, signal, sys, time

@@ -20,7 +20,7 @@ from tests.runtime.program import team_in
 __all__ = ["workers"]
 
 
-async def submit(workers: Workers, data: Any, *, lease_ms: int = 800) -> TaskHandle:
+async def submit(workers: Workers, data: Any, *, lease_ms: int = 1_200) -> TaskHandle:
     settings = Settings(lease_ms=lease_ms)
     return await team_in(workers.folder, workers.ledger).submit(data, goal="g", to="holder", settings=settings)
 
