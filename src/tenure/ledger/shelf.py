@@ -54,6 +54,10 @@ PICKS_UP = frozenset({cmd.Claim, cmd.Acknowledge})
 """Commands by which an instance becomes responsible for a task."""
 
 
+NAMES_EFFECT = frozenset({cmd.Intend, cmd.AttemptEffect, cmd.RecordOutcome, cmd.Attest})
+"""Commands about one effect."""
+
+
 class Conflict(Exception):
     """A row is not at the revision that was read; the number of changed rows has shown it."""
 
@@ -192,20 +196,25 @@ def _conversing(shelf: Shelf, command: cmd.Command) -> Task | None:
 
 def _effects(shelf: Shelf, command: cmd.Command, held: Held | None) -> tuple[Effect, ...]:
     """The named effect first, then those that the end of the tenure would put in doubt."""
-    found: list[Effect | None] = []
-    if isinstance(command, cmd.Intend):
-        found = [*shelf.intended(command.root_id, command.intent), shelf.effect(command.root_id, command.effect_id)]
-    elif isinstance(command, cmd.AttemptEffect | cmd.RecordOutcome | cmd.Attest):
-        effect = shelf.effect(command.root_id, command.effect_id)
-        found = [effect]
-        if effect is not None and isinstance(command, cmd.AttemptEffect):
-            found += shelf.intended(command.root_id, effect.intent)
+    found = _named(shelf, command) if type(command) in NAMES_EFFECT else []
     if held is not None and type(command) in MAY_END_TENURE:
-        named = found[0].effect_id if found and found[0] else ""
+        named = found[0].effect_id if found else ""
         unanswered = any(note.state is EffectState.INTENDED and note.effect_id != named for note in held.task.effects)
         if unanswered or isinstance(command, cmd.ReportDeath):
             found += shelf.open_effects(command.root_id, command.task_id)
-    return tuple({effect.effect_id: effect for effect in found if effect is not None}.values())
+    return tuple({effect.effect_id: effect for effect in found}.values()) if found else ()
+
+
+def _named(shelf: Shelf, command: cmd.Command) -> list[Effect]:
+    """The effect that a command is about, and where another attempt may begin, those with the same intent."""
+    effect_id: str = getattr(command, "effect_id", "")
+    effect = shelf.effect(command.root_id, effect_id)
+    if isinstance(command, cmd.Intend):
+        same = shelf.intended(command.root_id, command.intent)
+        return [*same, effect] if effect is not None else same
+    if effect is None:
+        return []
+    return [effect, *(shelf.intended(command.root_id, effect.intent) if isinstance(command, cmd.AttemptEffect) else ())]
 
 
 def refusal(command: cmd.Command, error: Refused | Fenced, now: int, position: int = 0) -> Refusal:

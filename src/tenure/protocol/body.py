@@ -7,13 +7,14 @@ with it, keeps short content from being guessed back out of its digest.
 from __future__ import annotations
 
 import hashlib
+from functools import cached_property
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 
-class Body(Struct, frozen=True):
+class Body(Struct, frozen=True, dict=True):
     """Content with a nonce.
 
     Attributes:
@@ -24,9 +25,9 @@ class Body(Struct, frozen=True):
     content: bytes
     nonce: str = ""
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        """SHA-256 over nonce and content, as 64 hexadecimal digits."""
+        """SHA-256 over nonce and content, as 64 hexadecimal digits; computed once, for it is asked for often."""
         return hashlib.sha256(self.nonce.encode() + b"\0" + self.content).hexdigest()
 
     def value(self) -> Any:

@@ -105,8 +105,11 @@ def goal_digest(payload: Payload) -> str:
     return text_digest(payload.goal, payload.salt)
 
 
-def check_carried(payload: Payload, task: Task) -> None:
+def check_carried(payload: Payload, task: Task) -> tuple[str, ...]:
     """Refuse a sender's part that loses the identity, the goal or a constraint of its task.
+
+    Returns:
+        The digests of its constraints.
 
     Raises:
         Refused: ``payload_invalid`` or ``constraints_dropped``.
@@ -115,9 +118,11 @@ def check_carried(payload: Payload, task: Task) -> None:
         raise Refused("payload_invalid", f"It names task {payload.task_id}, not {task.task_id}.")
     if goal_digest(payload) != task.goal:
         raise Refused("payload_invalid", "Its goal is not the goal of the task.")
-    missing = set(task.constraints) - set(constraint_digests(payload))
+    constraints = constraint_digests(payload)
+    missing = set(task.constraints).difference(constraints)
     if missing:
         raise Refused("constraints_dropped", f"{len(missing)} of {len(task.constraints)} are missing.")
+    return constraints
 
 
 def _is_transcript(value: Any, depth: int = 3) -> bool:

@@ -111,8 +111,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         """
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if isinstance(value, int) and value < 1:
-                raise Refused("invalid", f"{name} is {value}; it must be at least 1.")
+            if isinstance(value, int | float) and (isinstance(value, float) or value < 1):
+                raise Refused("invalid", f"{name} is {value}; it must be a whole number, at least 1.")
         if not self.fallback:
             raise Refused("invalid", "fallback is empty; somebody must answer for what is left open.")
         if self.ack_ms > self.transition_ms:

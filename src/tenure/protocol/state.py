@@ -1,6 +1,7 @@
 """What a task, a tree and an effect are at one moment.
 
-Frozen values; only :mod:`tenure.protocol.evolve` makes new ones.
+Frozen values; only :mod:`tenure.protocol.evolve` makes new ones. They hold nothing but other frozen values, so no cycle
+can arise among them, and Python's collector is told not to look (``gc=False``).
 
 A task's state holds open items only: what is settled is in the events, and rows by reference, so the state stays
 small however long the history gets. Times are milliseconds since the Unix epoch, by the ledger's clock.
@@ -27,7 +28,7 @@ from tenure.protocol.vocabulary import (
 )
 
 
-class Locator(Struct, frozen=True, kw_only=True):
+class Locator(Struct, frozen=True, kw_only=True, gc=False):
     """Where a work runs, so that its end can be observed from outside.
 
     Attributes:
@@ -42,7 +43,7 @@ class Locator(Struct, frozen=True, kw_only=True):
     group: int = 0
 
 
-class Work(Struct, frozen=True, kw_only=True):
+class Work(Struct, frozen=True, kw_only=True, gc=False):
     """One owned piece of execution that was not seen to end yet."""
 
     work_id: str
@@ -57,7 +58,7 @@ class Work(Struct, frozen=True, kw_only=True):
     locator: Locator | None = None
 
 
-class Attempt(Struct, frozen=True, kw_only=True):
+class Attempt(Struct, frozen=True, kw_only=True, gc=False):
     """One provider call, committed before it is made.
 
     Attributes:
@@ -73,7 +74,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     in_flight: bool = True
 
 
-class Effect(Struct, frozen=True, kw_only=True):
+class Effect(Struct, frozen=True, kw_only=True, gc=False):
     """Something done outside.
 
     Attributes:
@@ -116,7 +117,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     evidence: str = ""
 
 
-class Ending(Struct, frozen=True, kw_only=True):
+class Ending(Struct, frozen=True, kw_only=True, gc=False):
     """How a work ended that its own tenure could not hand over: news for the owner, until the next handoff."""
 
     work_id: str
@@ -125,7 +126,7 @@ class Ending(Struct, frozen=True, kw_only=True):
     result: str
 
 
-class OpenEffect(Struct, frozen=True, kw_only=True):
+class OpenEffect(Struct, frozen=True, kw_only=True, gc=False):
     """A task's own note of an effect that has no settling evidence yet."""
 
     effect_id: str
@@ -136,7 +137,7 @@ class OpenEffect(Struct, frozen=True, kw_only=True):
     next_check: int
 
 
-class Retiring(Struct, frozen=True, kw_only=True):
+class Retiring(Struct, frozen=True, kw_only=True, gc=False):
     """A tenure that has decided and only finishes what it started.
 
     Attributes:
@@ -157,7 +158,7 @@ class Retiring(Struct, frozen=True, kw_only=True):
     unseen: int = 0
 
 
-class Tenure(Struct, frozen=True, kw_only=True):
+class Tenure(Struct, frozen=True, kw_only=True, gc=False):
     """One agent's period of owning the task, identified by ``epoch`` and ``instance``."""
 
     agent: str
@@ -172,14 +173,14 @@ class Tenure(Struct, frozen=True, kw_only=True):
     retiring: Retiring | None = None
 
 
-class Candidate(Struct, frozen=True, kw_only=True):
+class Candidate(Struct, frozen=True, kw_only=True, gc=False):
     """An agent that may pick an offer up, and what its edge grants. ``None`` means all of the task's authority."""
 
     agent: str
     authority: tuple[str, ...] | None = None
 
 
-class Pickup(Struct, frozen=True, kw_only=True):
+class Pickup(Struct, frozen=True, kw_only=True, gc=False):
     """Who has claimed an offer, and until when it must be acknowledged."""
 
     agent: str
@@ -187,7 +188,7 @@ class Pickup(Struct, frozen=True, kw_only=True):
     until: int
 
 
-class Offer(Struct, frozen=True, kw_only=True):
+class Offer(Struct, frozen=True, kw_only=True, gc=False):
     """An open invitation to own the task.
 
     Attributes:
@@ -219,7 +220,7 @@ class Offer(Struct, frozen=True, kw_only=True):
         return self.candidates if self.kind is OfferKind.CLAIM else self.candidates[self.index : self.index + 1]
 
 
-class Hop(Struct, frozen=True, kw_only=True):
+class Hop(Struct, frozen=True, kw_only=True, gc=False):
     """One open handoff. ``authority`` and ``given`` are the sender's, which a return gives back."""
 
     handoff_id: str
@@ -235,7 +236,7 @@ class Hop(Struct, frozen=True, kw_only=True):
     gate: Gate = Gate.ROUTING_RETIRED
 
 
-class Wait(Struct, frozen=True, kw_only=True):
+class Wait(Struct, frozen=True, kw_only=True, gc=False):
     """What a task without a tenure waits for, and the time at which it wakes anyway."""
 
     on: WaitOn
@@ -243,7 +244,7 @@ class Wait(Struct, frozen=True, kw_only=True):
     child_id: str = ""
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class Question(Struct, frozen=True, kw_only=True, gc=False):
     """A structured question to a person.
 
     Attributes:
@@ -259,7 +260,7 @@ class Question(Struct, frozen=True, kw_only=True):
     due: int
 
 
-class Child(Struct, frozen=True, kw_only=True):
+class Child(Struct, frozen=True, kw_only=True, gc=False):
     """A delegation of this task. ``outcome`` is empty while the child has not ended."""
 
     child_id: str
@@ -269,7 +270,7 @@ class Child(Struct, frozen=True, kw_only=True):
     reason: Reason = Reason.NONE
 
 
-class Cancel(Struct, frozen=True, kw_only=True):
+class Cancel(Struct, frozen=True, kw_only=True, gc=False):
     """A requested cancellation. It claims nothing about what has stopped."""
 
     by: str
@@ -277,7 +278,7 @@ class Cancel(Struct, frozen=True, kw_only=True):
     due: int
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class Task(Struct, frozen=True, kw_only=True, gc=False):
     """The unit that is owned.
 
     Attributes:
@@ -341,7 +342,7 @@ class Task(Struct, frozen=True, kw_only=True):
         return range(self.consumed + 1, self.received + 1)
 
 
-class Tree(Struct, frozen=True, kw_only=True):
+class Tree(Struct, frozen=True, kw_only=True, gc=False):
     """Counters and stop flag of a delegation tree, kept at its root."""
 
     root_id: str
@@ -352,7 +353,7 @@ class Tree(Struct, frozen=True, kw_only=True):
     stopped: bool = False
 
 
-class Books(Struct, frozen=True, kw_only=True):
+class Books(Struct, frozen=True, kw_only=True, gc=False):
     """Everything a command may touch, as loaded in its transaction.
 
     Attributes:

@@ -10,7 +10,7 @@ from tenure.protocol.evolve import evolve, evolve_effect, evolve_tree
 from tenure.protocol.state import Books, Effect, Task, Tree
 
 
-class Change(Struct, frozen=True):
+class Change(Struct, frozen=True, gc=False):
     """One event and the task whose stream it belongs to, with that task's state after it."""
 
     task_id: str
@@ -63,11 +63,9 @@ class Draft:
 
     def emit(self, event: Event, task_id: str = "") -> Task:
         """Append an event to a stream (the named task's by default) and evolve what it changes."""
-        stream = task_id or self._main
-        before = self._tasks.get(stream)
-        after = evolve(before, event)
-        self._main = self._main or after.task_id
+        after = evolve(self._tasks.get(task_id or self._main), event)
         stream = after.task_id
+        self._main = self._main or stream
         effect_id: str = getattr(event, "effect_id", "")
         if effect_id:
             changed = evolve_effect(self.effects.get(effect_id), event, after)

@@ -18,7 +18,7 @@ from tenure.protocol.decide.ending import (
     wake,
 )
 from tenure.protocol.decide.offering import give_back, issue
-from tenure.protocol.payload import check_carried, constraint_digests, read_payload
+from tenure.protocol.payload import check_carried, read_payload
 from tenure.protocol.state import Question, Retiring, Task, Wait
 from tenure.protocol.vocabulary import (
     Gate,
@@ -217,8 +217,7 @@ def _retiring(draft: Draft, decision: dec.Decision) -> ev.TenureRetiring:
     constraints = task.constraints
     if isinstance(decision, dec.GiveBackTo) and decision.payload is not None:
         payload = read_payload(decision.payload.content, task.settings.payload_bytes)
-        check_carried(payload, task)
-        constraints = constraint_digests(payload)
+        constraints = check_carried(payload, task)
     wait, asked = None, decision if isinstance(decision, dec.EscalateTo) else None
     if isinstance(decision, dec.WaitFor):
         wait = Wait(on=decision.on, wake_by=draft.now + decision.within_ms, child_id=decision.child_id)
@@ -262,7 +261,7 @@ def _initiate(draft: Draft, decision: dec.TransferTo, sender: str) -> None:
         limit = task.settings.transfers
         raise Refused("transfer_limit_exceeded", f"{limit} are used.", limit=limit)
     payload = read_payload(decision.payload.content, task.settings.payload_bytes)
-    check_carried(payload, task)
+    constraints = check_carried(payload, task)
     if (payload.handoff_id, payload.hop) != (decision.handoff_id, task.hop_count + 1):
         raise Refused("payload_invalid", f"It is not the payload of hop {task.hop_count + 1}.")
     draft.emit(
@@ -271,7 +270,7 @@ def _initiate(draft: Draft, decision: dec.TransferTo, sender: str) -> None:
             handoff_id=decision.handoff_id,
             candidates=decision.candidates,
             payload=decision.payload.digest,
-            constraints=constraint_digests(payload),
+            constraints=constraints,
             gate=decision.gate,
         )
     )

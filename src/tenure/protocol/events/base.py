@@ -8,8 +8,11 @@ VERSION = 1
 """Version of every event written by this code."""
 
 
-class EventBase(Struct, frozen=True, kw_only=True, tag_field="event"):
-    """Base of all events. ``at`` is the ledger's time, in milliseconds since the Unix epoch."""
+class EventBase(Struct, frozen=True, kw_only=True, gc=False, tag_field="event"):
+    """Base of all events. ``at`` is the ledger's time, in milliseconds since the Unix epoch.
+
+    Events hold frozen values only, so no cycle can arise among them (``gc=False``).
+    """
 
     at: int
     v: int = VERSION
