@@ -57,6 +57,26 @@ async def test_what_it_returned_and_what_it_raised_are_told_apart() -> None:
     assert (second.how, second.value, str(second.error)) == (WorkEnd.RAISED, None, "no")
 
 
+@pytest.mark.parametrize("pause", [False, True])
+async def test_one_that_exits_ends_itself_and_not_the_loop_that_runs_others(*, pause: bool) -> None:
+    async def leave() -> None:
+        if pause:
+            await asyncio.sleep(0)
+        sys.exit(3)
+
+    async def leave_when_asked() -> None:
+        try:
+            await for_ever()
+        except asyncio.CancelledError:
+            sys.exit(4)
+
+    for job in (await started(leave()), await started(leave_when_asked())):
+        job.request_cancel()
+        outcome = await job.wait(5)
+        assert outcome is not None
+        assert (outcome.how, type(outcome.error).__name__) == (WorkEnd.RAISED, "Exited")
+
+
 async def test_it_runs_in_this_process_and_is_of_the_kind_it_was_made() -> None:
     job = await started(for_ever, kind=WorkKind.HANDLER)
     assert (job.kind, job.locator) == (WorkKind.HANDLER, this_host())

@@ -67,6 +67,10 @@ def watch_tasks(loop: asyncio.AbstractEventLoop) -> None:
         loop.set_task_factory(_Factory(current))
 
 
+class Exited(Exception):
+    """A coroutine called ``sys.exit``: it ends itself, and not the worker that runs others beside it."""
+
+
 class _Observed(Coroutine[Any, Any, Any]):
     """A coroutine that tells when a cancellation is thrown into it, which ``Task.cancel()`` does not."""
 
@@ -82,13 +86,19 @@ class _Observed(Coroutine[Any, Any, Any]):
         return self._inner.__await__()
 
     def send(self, value: Any) -> Any:
-        return self._inner.send(value)
+        try:
+            return self._inner.send(value)
+        except SystemExit as error:
+            raise Exited(error) from error
 
     def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
         if isinstance(typ, asyncio.CancelledError) or typ is asyncio.CancelledError:
             self._thrown()
-        # The form with three arguments is deprecated; asyncio itself uses the form with one.
-        return self._inner.throw(typ) if val is None and tb is None else self._inner.throw(typ, val, tb)
+        try:
+            # The form with three arguments is deprecated; asyncio itself uses the form with one.
+            return self._inner.throw(typ) if val is None and tb is None else self._inner.throw(typ, val, tb)
+        except SystemExit as error:
+            raise Exited(error) from error
 
     def close(self) -> None:
         self._inner.close()
