@@ -23,7 +23,7 @@ BAD_TEAMS = {
     "exits": (HEAD + "raise SystemExit(3)\n", "team.py:3: SystemExit: 3"),
     "missing module": ("import no_such_module_here\n", "team.py:1: ModuleNotFoundError: No module named"),
     "no attribute": ("from tenure import Team\nshop = Team('t')\n", "has no attribute 'team'; it has shop."),
-    "no team": ("team = 3\n", "'team' in team.py is a int, no Team; it has no Team at all."),
+    "no team": ("team = 3\n", "'team' in team.py is no Team: its type is int; it has no Team at all."),
     "no agents": (HEAD, "Team 't' has no agents"),
     "no coroutine": (HEAD + "@team.agent\ndef one(own):\n    pass\n", "is not a coroutine function. (team.py:3)"),
     "no because": (
@@ -32,7 +32,7 @@ BAD_TEAMS = {
     ),
     "unknown agent": (
         HEAD + "@team.agent(may_transfer={'nobody': 'x'})\nasync def one(own):\n    pass\n",
-        "No such agent in the team. 'nobody'; the team has one.",
+        "No such agent in the team. one has an edge to 'nobody'; the team has one.",
     ),
     "task_of": (HEAD + AGENT + "task_of = 3\n", "'task_of' in team.py is no function."),
 }
@@ -196,12 +196,19 @@ def locked(tenure: Tenure, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(place)
 
 
-@pytest.mark.parametrize("command", [["run", "team.py", "--input", "in.jsonl"], ["worker", "team.py"], ["init", "new"]])
-def test_a_read_only_folder(command: list[str], locked: Path, tenure: Tenure) -> None:
+@pytest.mark.parametrize(
+    ("command", "code", "following"),
+    [
+        (["run", "team.py", "--input", "in.jsonl"], 4, "next: make the file and its folder writable"),
+        (["worker", "team.py"], 4, "next: make the file and its folder writable"),
+        (["init", "new"], 64, "next: name a folder that you may write to"),
+    ],
+)
+def test_a_read_only_folder(command: list[str], code: int, following: str, locked: Path, tenure: Tenure) -> None:
     ran = tenure(*command)
-    assert (ran.code, ran.out) == (4, "")
+    assert (ran.code, ran.out) == (code, "")
     assert [line.partition(": ")[0] for line in ran.err.splitlines()] == ["error", "next"]
-    assert "next: make the " in ran.err
+    assert following in ran.err
     assert sorted(path.name for path in locked.iterdir()) == ["in.jsonl", "team.py"]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,17 @@ def test_what_it_writes_runs_and_verifies(folder: Path, tenure: Tenure, monkeypa
         assert ran.json["effects"] == {"confirmed": 2}
         assert len(list(Path("refunds").iterdir())) == 2
     assert tenure("verify").code == 0
+
+
+def test_the_answer_that_its_readme_gives_settles_the_question(
+    folder: Path, tenure: Tenure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tenure("init").code == 0
+    assert tenure("run", "team.py", "--input", "tasks.jsonl", "--json").json["escalated"] == 1
+    (snippet,) = re.findall(r"```python\n(.*?)```", Path("README.md").read_text(), re.DOTALL)
+    subprocess.run([sys.executable, "-c", snippet], check=True, timeout=30)
+    again = tenure("run", "team.py", "--input", "tasks.jsonl", "--json").json
+    assert (again["completed"], again["escalated"], again["effects"]) == (4, 0, {"confirmed": 3})
 
 
 def test_the_current_folder_is_the_default(folder: Path, tenure: Tenure) -> None:

@@ -46,7 +46,7 @@ def test_tasks_go_on_behind_a_position(ledger_of_three: Path, tenure: Tenure) ->
 
 def test_tasks_in_a_pipe_are_columns(ledger_of_three: Path, tenure: Tenure) -> None:
     rows = [line.split("\t") for line in tenure("tasks").out.splitlines()]
-    assert rows[0][:4] == ["task", "phase", "owner", "answers"]
+    assert rows[0][:4] == ["task", "phase", "owner", "answerable"]
     assert {len(row) for row in rows} == {9}
     assert len(rows) == 4
 
@@ -95,6 +95,16 @@ def test_show_names_the_question_and_who_answers(ledger_of_three: Path, tenure: 
     text = tenure("show", "t2").out
     assert "Pay it?" in text
     assert "may answer: person:lead; due in" in text
+
+
+def test_show_says_what_a_handler_raised(shop: Path, tenure: Tenure) -> None:
+    line = {"task_id": "t1", "broken": True}
+    assert tenure("run", "team.py", "--input", write_lines(shop / "in", line), "--json").json["escalated"] == 1
+    (stated,) = tenure("show", "t1", "--json").json["termination"]["tenures"]
+    assert (stated["decision"], stated["words"]) == ("fail", "RuntimeError: triage broke")
+    text = tenure("show", "t1").out
+    assert "epoch 2 triage: execution.stopped; fail: RuntimeError: triage broke" in text
+    assert "null" not in text
 
 
 def test_show_makes_residual_work_an_open_effect_and_a_missed_deadline_visible(folder: Path, tenure: Tenure) -> None:

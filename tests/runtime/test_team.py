@@ -66,8 +66,9 @@ def test_a_transfer_edge_says_because() -> None:
 def test_an_edge_to_nobody_is_an_unknown_agent(edges: Any) -> None:
     team = Team("t")
     team.agent(name="a", **edges)(done)
-    with refused("unknown_agent"):
+    with pytest.raises(Refused, match="a has an edge to 'b'; the team has a") as caught:
         team.check()
+    assert caught.value.code == "unknown_agent"
 
 
 def test_an_edge_to_oneself_is_refused() -> None:

@@ -17,6 +17,8 @@ from tenure.protocol.vocabulary import HandoffState
 
 PAGE = 1_000
 
+_FAILURES = ("fail", "return")
+
 
 class Move(Struct):
     """A hop reached a state. ``at`` is the ledger's time in milliseconds."""
@@ -49,6 +51,8 @@ class TenureStory(Struct):
         termination: ``execution.stopped`` (every work was seen to end), ``residual.declared``, or empty: nothing is
             claimed. unseen: helpers not seen to end. routing: ``routing.retired``, ``routing.fenced`` or empty.
         window_ms: how long nobody could write before it.
+        decision: what it stated: ``transfer``, ``complete``, ``return``, ``escalate``, ``wait``, ``fail``, ``stop`` or
+            empty. words: why it failed or gave the task back, while the ledger has them.
     """
 
     epoch: int
@@ -63,14 +67,20 @@ class TenureStory(Struct):
     residual: list[str] = field(default_factory=list)
     unseen: int = 0
     routing: str = ""
+    decision: str = ""
+    words: str = ""
 
 
 class History(Struct):
-    """Hops and tenures of one task, oldest first, and when its effects were last all settled (0: never)."""
+    """Hops and tenures of one task, oldest first, and when its effects were last all settled (0: never).
+
+    ``failures``: by epoch, the digest of what a tenure said that failed or gave the task back.
+    """
 
     hops: list[HopStory] = field(default_factory=list)
     tenures: list[TenureStory] = field(default_factory=list)
     effects_settled_at: int = 0
+    failures: dict[int, str] = field(default_factory=dict)
 
 
 async def history_of(ledger: Ledger, task_id: str) -> History:
@@ -140,6 +150,10 @@ def _note_tenure(history: History, after: Task, event: ev.Event) -> None:
             handler = [f"handler:{story.epoch}"] if event.handler else []
             story.residual = [*event.works, *handler]
             story.unseen = event.unseen
+        case ev.TenureRetiring():
+            story.decision = event.decision
+            if event.decision in _FAILURES and event.body:
+                history.failures[story.epoch] = event.body
         case ev.RoutingRetired() | ev.RoutingFenced():
             story.routing = event_tag(event)
         case ev.TenureEnded():

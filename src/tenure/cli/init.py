@@ -9,7 +9,6 @@ import click
 
 from tenure.cli.problems import Misused
 from tenure.cli.talk import emit
-from tenure.errors import Unavailable
 
 FILES = ("team.py", "tasks.jsonl", "README.md")
 
@@ -31,7 +30,8 @@ def init(folder: Path) -> int:
         for name in FILES:
             (folder / name).write_bytes((template / name).read_bytes())
     except OSError as error:
-        raise Unavailable("ledger_read_only", f"{folder}: {error.strerror}.") from None
+        hint = "name a folder that you may write to"
+        raise Misused(f"{folder} cannot be written: {error.strerror}.", code="not_writable", hint=hint) from None
     emit("\n".join(f"wrote {folder / name}" for name in FILES))
     into = "" if folder == Path() else f"cd {folder} && "
     emit(f"next: {into}tenure run team.py --input tasks.jsonl && tenure verify")

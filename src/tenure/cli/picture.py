@@ -86,6 +86,8 @@ async def picture_of(ledger: Ledger, task_id: str) -> Picture:
         raise Refused("unknown_task", repr(task_id))
     facts = await facts_of(ledger, task_id)
     history = await history_of(ledger, task_id)
+    for tenure in history.tenures:
+        tenure.words = await _why(ledger, task, history.failures.get(tenure.epoch, ""))
     payload, erased = await _content(ledger, task, task.payload)
     result, result_erased = await _content(ledger, task, task.result)
     effects = await ledger.effects(task_id)
@@ -136,6 +138,12 @@ async def _content(ledger: Ledger, task: Task, digest: str) -> tuple[Any, bool]:
         return None, False
     body = await ledger.body(task.root_id, digest)
     return (None, True) if body is None else (body.value(), False)
+
+
+async def _why(ledger: Ledger, task: Task, digest: str) -> str:
+    """What a failure or a return said: the exception, or the summary that went back."""
+    said, _ = await _content(ledger, task, digest)
+    return str(said.get("error") or said.get("summary") or "") if isinstance(said, dict) else ""
 
 
 async def _question(ledger: Ledger, task: Task) -> QuestionPicture | None:

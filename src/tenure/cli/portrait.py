@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -86,7 +87,7 @@ def _termination(picture: Picture) -> Iterator[str]:
 def _work(work: OpenWork) -> str:
     told = "cancellation delivered" if work.cancel_delivered else "cancellation not known to be delivered"
     asked = f", {told}" if work.state != "running" else ""
-    left = f", alive: {', '.join(work.survivors)}" if work.survivors else ""
+    left = f" ({', '.join(work.survivors)})" if work.survivors else ""
     return f"{work.work_id} {work.name} ({work.kind}) of epoch {work.epoch}{asked}, seen now: {work.seen_now}{left}"
 
 
@@ -100,7 +101,8 @@ def _tenure(tenure: TenureStory) -> str:
         claim += f" {', '.join(tenure.residual)}"
     if tenure.unseen:
         claim += f", {plural(tenure.unseen, 'helper')} not seen to end"
-    return f"{who} {claim}{forced}"
+    words = f"; {tenure.decision}: {one_line(tenure.words)}" if tenure.words else ""
+    return f"{who} {claim}{forced}{words}"
 
 
 def _effects(picture: Picture, now: int) -> Iterator[str]:
@@ -121,10 +123,20 @@ def _answerable(picture: Picture, now: int) -> Iterator[str]:
     yield picture.answerable
     question = picture.question
     if question is not None:
-        yield f"asked {question.question_id} ({question.reason}): {_json(question.words)}"
+        yield f"asked {question.question_id} ({question.reason}){_asked(question.words)}"
         if question.allowed:
             yield f"allowed answers: {', '.join(question.allowed)}"
         yield f"may answer: {', '.join(question.who) or 'the fallback'}; due {_ahead(question.due, now)}"
+
+
+def _asked(words: Any) -> str:
+    """The question as it was put; nothing when the ledger asks by itself, or when it was erased."""
+    if words is None:
+        return ""
+    if not isinstance(words, dict) or "question" not in words:
+        return f": {_json(words)}"
+    evidence = words.get("evidence")
+    return f": {one_line(str(words['question']))}" + (f"; evidence: {_json(evidence)}" if evidence is not None else "")
 
 
 def _hop(hop: HopStory) -> str:

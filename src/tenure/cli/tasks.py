@@ -42,7 +42,7 @@ class TaskLine(Struct, kw_only=True):
     position: int
 
 
-_COLUMNS = ("task", "phase", "owner", "answers", "overdue", "open effects", "running", "residual", "reason")
+_COLUMNS = ("task", "phase", "owner", "answerable", "overdue", "open effects", "running", "residual", "reason")
 
 
 @click.command()

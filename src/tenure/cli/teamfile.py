@@ -140,7 +140,7 @@ def _team_in(module: ModuleType, attribute: str, where: str) -> Team:
     has = f"it has {', '.join(others)}" if others else "it has no Team at all"
     if found is None:
         raise Refused("invalid_team", f"{where} has no attribute {attribute!r}; {has}.")
-    raise Refused("invalid_team", f"{attribute!r} in {where} is a {type(found).__name__}, no Team; {has}.")
+    raise Refused("invalid_team", f"{attribute!r} in {where} is no Team: its type is {type(found).__name__}; {has}.")
 
 
 def _task_of(module: ModuleType, where: str) -> TaskOf | None:

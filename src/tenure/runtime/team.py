@@ -152,7 +152,9 @@ class Team:
             raise Refused("invalid_team", f"More than one entry: {', '.join(entries)}.")
         for agent in self.agents.values():
             for target in (*agent.may_transfer, *(agent.may_delegate or ())):
-                self.candidate(target)
+                if target not in self.agents:
+                    has = ", ".join(self.agents)
+                    raise Refused("unknown_agent", f"{agent.name} has an edge to {target!r}; the team has {has}.")
             if agent.name in agent.may_transfer:
                 raise Refused("self_transfer", f"{agent.name} has an edge to itself.")
 

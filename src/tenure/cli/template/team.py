@@ -83,7 +83,11 @@ async def billing(own: Tenure[RefundCase]) -> Complete[str] | Escalate:
     """Pay back what is small, ask a person for the rest."""
     case = own.input
     if case.cents > MOST:
-        return Escalate(f"Pay back {case.cents} cents of order {case.order}?", allowed=("yes", "no"))
+        answer = await own.receive(timeout=0)  # there is none before the question was put
+        if answer is None:
+            return Escalate(f"Pay back {case.cents} cents of order {case.order}?", allowed=("yes", "no"))
+        if answer.value["choice"] == "no":
+            return Complete("not paid back: a person said no")
     outcome = await own.effect(
         refunds, {"order": case.order, "cents": case.cents}, tool="refund", key=case.order, policy="external"
     )
