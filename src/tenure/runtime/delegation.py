@@ -48,9 +48,10 @@ async def result_of(ledger: Reader, task: Task) -> Result:
 class Delegations:
     """Children that this tenure has opened or found open."""
 
-    def __init__(self, hold: Hold, team: Team, salt: str) -> None:
-        """Start with none; the count names children that got no key."""
+    def __init__(self, hold: Hold, team: Team, salt: str, given: str) -> None:
+        """Start with none; what the owner was given and the count name children that got no key."""
         self._hold = hold
+        self._given = given
         self._salt = salt
         self._team = team
         self._count = 0
@@ -66,7 +67,9 @@ class Delegations:
             detail = f"{self._hold.agent} may not delegate to {agent}; it may to {', '.join(allowed) or 'nobody'}."
             raise Refused("route_forbidden", detail)
         self._count += 1
-        task_id = child_id(self._hold.root_id, self._hold.task_id, key or f"{agent}:{self._count}")
+        # Another owner of the task, with an input of its own, must not be answered with what this one has asked for.
+        named = f"key:{key}" if key else f"count:{self._given}:{agent}:{self._count}"
+        task_id = child_id(self._hold.root_id, self._hold.task_id, named)
         candidate = self._team.candidate(agent)
         payload = first_payload(task_id, goal, data, constraints, summary, self._salt)
         try:

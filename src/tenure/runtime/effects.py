@@ -17,7 +17,7 @@ from tenure.protocol.state import Effect
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Purpose
 from tenure.runtime import provider as pv
 from tenure.runtime.background import background
-from tenure.runtime.content import to_body
+from tenure.runtime.content import to_body, words_of
 from tenure.runtime.hold import Hold
 from tenure.runtime.ids import jitter, new_id
 from tenure.runtime.intents import Intent
@@ -153,14 +153,14 @@ class Effects:
         try:
             answer = await _limited(intent.provider.apply(request, key=key), intent.timeout)
         except pv.NotSent as error:
-            return await self._record(effect, E.ABSENT, EvidenceKind.NOT_SENT, body={"not_sent": str(error)})
+            return await self._record(effect, E.ABSENT, EvidenceKind.NOT_SENT, body={"not_sent": words_of(error)})
         except asyncio.CancelledError:
             await asyncio.shield(
                 self._record(effect, E.IN_DOUBT, EvidenceKind.NONE, body={"error": "the call was cancelled"})
             )
             raise
         except Exception as error:  # noqa: BLE001 - whatever a provider raises proves nothing about what it did
-            body = {"error": f"{type(error).__name__}: {error}"}
+            body = {"error": words_of(error)}
             return await self._record(effect, E.IN_DOUBT, EvidenceKind.NONE, body=body)
         return await self._record_answer(effect, answer, EvidenceKind.RESPONSE)
 
@@ -216,7 +216,7 @@ class Effects:
         try:
             return await _limited(getattr(intent.provider, method)(request, key=provider_key(effect), **more), timeout)
         except Exception as error:  # noqa: BLE001 - see above
-            return pv.Inconclusive(f"{type(error).__name__}: {error}")
+            return pv.Inconclusive(words_of(error))
 
     async def _attempt(self, effect: Effect, purpose: Purpose) -> Effect | None:
         """Commit one more call; ``None`` when the ledger finds that it could act twice or somebody else is at it."""
@@ -293,7 +293,7 @@ class Effects:
             attempt=effect.attempt.n,
             state=state,
             evidence=evidence,
-            reference=reference,
+            reference=str(reference),  # many systems name things by numbers
             body=None if body is None else to_body(body),
             not_found=not_found,
             **self._speaker,

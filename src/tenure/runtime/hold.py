@@ -9,6 +9,7 @@ from tenure.errors import Fenced, OutcomeUnknown, Refused, Unavailable
 from tenure.ledger import Ledger
 from tenure.protocol.commands import Command, CommandBase, OwnerCommand, Receipt
 from tenure.protocol.state import Task, Tenure
+from tenure.protocol.typed import typed
 from tenure.runtime.books import Books
 from tenure.runtime.clock import uptime_ms
 from tenure.runtime.ids import jitter, new_id
@@ -27,8 +28,9 @@ async def execute_patiently(ledger: Ledger, command: Command, *, seconds: float)
 
     Raises:
         Unavailable, OutcomeUnknown: the last of them, after ``seconds``.
-        Refused, Fenced: at once.
+        Refused, Fenced: at once. ``invalid``: a field is not of its type, and nothing was sent.
     """
+    command = typed(command)
     give_up = uptime_ms() + int(seconds * 1000)
     pause = FIRST_PAUSE
     while True:

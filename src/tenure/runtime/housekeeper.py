@@ -128,6 +128,8 @@ class Housekeeper:
                 continue
             except TenureError:
                 return
+            except Exception:  # noqa: BLE001 - one task that cannot be read must not stall those behind it
+                _LOG.exception("A deadline of %s could not be applied.", task_id)
 
     def _tell(self, note: object, *values: object) -> None:
         loop = self._loop

@@ -14,7 +14,7 @@ from tenure.protocol.payload import Fact, Payload
 from tenure.protocol.state import Child, Effect, Task
 from tenure.protocol.vocabulary import EffectState, WorkEnd
 from tenure.runtime.books import Reader
-from tenure.runtime.content import to_plain
+from tenure.runtime.content import encoded, to_plain
 from tenure.runtime.decisions import Transfer
 from tenure.runtime.ids import nonce
 
@@ -145,7 +145,7 @@ async def _ended(ledger: Reader, task: Task, ending: Any) -> Fact:
 
 def encode_payload(payload: Payload) -> Body:
     """Freeze a sender's part."""
-    return Body(msgspec.json.encode(payload), nonce())
+    return Body(encoded(payload), nonce())
 
 
 def decode_payload(body: Body | None) -> Payload:

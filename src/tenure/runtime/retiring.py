@@ -9,7 +9,7 @@ from tenure.errors import Fenced, Refused
 from tenure.protocol import commands as cmd
 from tenure.protocol import decisions as dec
 from tenure.protocol.vocabulary import Reason, WaitOn
-from tenure.runtime.content import to_body
+from tenure.runtime.content import to_body, words_of
 from tenure.runtime.decisions import Complete, Escalate, GiveBack, Transfer, Wait
 from tenure.runtime.ids import new_id
 from tenure.runtime.jobs import Job
@@ -96,8 +96,7 @@ async def to_protocol(team: Team, own: Tenure[Any], decision: object) -> dec.Dec
 async def failure(own: Tenure[Any], error: BaseException) -> dec.Decision:
     """A handler that raised, as a structured failure: returned to a sender when there is one."""
     reason = Reason.CAPABILITY if own.out_of_bounds else Reason.RAISED
-    words = f"{type(error).__name__}: {error}"
-    return await give_back(own, reason, words)
+    return await give_back(own, reason, words_of(error))
 
 
 async def give_back(own: Tenure[Any], reason: Reason, detail: str) -> dec.Decision:

@@ -124,11 +124,16 @@ class Running:
         if error is not None:
             if isinstance(error, Fenced):
                 raise error
+            _LOG.error("%s raised on %s", self._own.agent, self._own.task_id, exc_info=error)
             return await failure(self._own, error)
         try:
             return await to_protocol(self._team, self._own, self._decided.result())
         except Refused as refusal:
+            _LOG.warning("The decision of %s on %s was refused: %s", self._own.agent, self._own.task_id, refusal)
             return await failure(self._own, refusal)
+        except (TypeError, ValueError, OverflowError, AttributeError) as wrong:
+            # Python lets a decision be made of anything; one that is not of its types is the handler's failure.
+            return await failure(self._own, wrong)
 
     async def _wait_for_gate(self) -> None:
         """Keep the lease while the end of the task waits for what is open; the ledger ends the wait in any case."""

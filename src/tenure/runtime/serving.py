@@ -14,10 +14,10 @@ from tenure.protocol.state import Task
 from tenure.protocol.vocabulary import OfferKind, Reason, WorkEnd
 from tenure.runtime.background import background
 from tenure.runtime.clock import uptime_ms
-from tenure.runtime.content import from_plain, to_body
+from tenure.runtime.content import from_plain, to_body, words_of
 from tenure.runtime.hold import Hold, execute_patiently
 from tenure.runtime.housekeeper import Housekeeper
-from tenure.runtime.ids import new_id
+from tenure.runtime.ids import jitter, new_id
 from tenure.runtime.offered import Offered
 from tenure.runtime.payloads import books_of, decode_payload
 from tenure.runtime.running import Running, moved_on
@@ -64,6 +64,9 @@ class Serving:
             _LOG.debug("%s of %s: %s", self._offer.kind, self._offer.task_id, error)
         except TenureError as error:
             _LOG.warning("%s of %s: %s", self._offer.kind, self._offer.task_id, error)
+        except Exception:  # noqa: BLE001 - a fault of ours; the offer stays open, and is not tried at once again
+            _LOG.exception("%s of %s", self._offer.kind, self._offer.task_id)
+            await asyncio.sleep(jitter(POLL))
         if self._acknowledged and not self._began:
             _ = background(self._never_began(), name=f"never-began:{self._offer.task_id}")
 
@@ -115,7 +118,7 @@ class Serving:
             async with asyncio.timeout(await self._ack_seconds()):
                 refusal = await hook(offered)
         except Exception as error:  # noqa: BLE001 - whatever the hook raises, the agent has not started
-            await self._decline(Reason.START_FAILED, f"{type(error).__name__}: {error}")
+            await self._decline(Reason.START_FAILED, words_of(error))
             return False
         if refusal:
             await self._decline(Reason.DECLINED, refusal)

@@ -56,7 +56,7 @@ class Tenure(Generic[T]):
         self.works = Works(hold)
         self.effects = Effects(hold)
         self.inbox = Inbox(hold, task)
-        self.delegations = Delegations(hold, team, payload.salt)
+        self.delegations = Delegations(hold, team, payload.salt, task.given)
         self._refused_tools = 0
 
     @property
@@ -198,7 +198,7 @@ class Tenure(Generic[T]):
 
         Args:
             key: names the child; the same key in the same task finds the same child after a crash. By default the
-                agent and how many delegations came before.
+                agent and how many delegations came before, under the same input.
 
         Raises:
             Refused: ``delegation_limit_exceeded``, ``tree_stopped``, ``route_forbidden``, ``retiring``.
@@ -239,11 +239,11 @@ class Tenure(Generic[T]):
         This is a step that the ledger can see: it also answers the question for progress.
         """
         self.hold.check_open()
-        collected = self.delegations.take_collected()
         document = None if state is None else to_body(state)
-        if not (collected or document or self.inbox.shown > self.inbox.consumed):
+        collected, shown = self.delegations.take_collected(), self.inbox.shown
+        if not (collected or document or shown > self.inbox.consumed):
             document = to_body(self.state)
-        await self.hold.say(cmd.Advance, consumed=self.inbox.shown, collected=collected, document=document)
-        self.inbox.consumed = self.inbox.shown
+        await self.hold.say(cmd.Advance, consumed=shown, collected=collected, document=document)
+        self.inbox.consumed = shown  # a message that was shown meanwhile is not in this commit
         if state is not None:
             self.state = state

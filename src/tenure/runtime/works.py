@@ -12,7 +12,7 @@ from tenure.protocol.body import Body
 from tenure.protocol.settings import POLICIES, Policy
 from tenure.protocol.vocabulary import WorkEnd, WorkKind
 from tenure.runtime.background import background
-from tenure.runtime.content import to_body
+from tenure.runtime.content import to_body, words_of
 from tenure.runtime.hold import Hold
 from tenure.runtime.ids import new_id
 from tenure.runtime.jobs import CoroutineJob, Job, Outcome, ProcessJob, Retired, ThreadJob, retire
@@ -247,7 +247,7 @@ async def report_end(hold: Hold, work_id: str, how: WorkEnd, result: Body | None
 def result_body(outcome: Outcome) -> Body | None:
     """What a work brought, for whoever owns the task next; ``None`` when it has no JSON form."""
     if outcome.error is not None:
-        return to_body({"error": f"{type(outcome.error).__name__}: {outcome.error}"})
+        return to_body({"error": words_of(outcome.error)})
     try:
         return None if outcome.value is None else to_body(outcome.value)
     except Refused:
