@@ -167,3 +167,9 @@ EVIDENCE_FROM: Mapping[EvidenceKind, frozenset[Purpose]] = {
     EvidenceKind.NOT_FOUND_AFTER_DEATH: frozenset({Purpose.LOOKUP}),
 }
 """Which kind of call can yield which evidence; kinds that are not listed may come from any."""
+
+SHOWN_BY: Mapping[Purpose, frozenset[EffectState]] = {
+    Purpose.CANCEL: frozenset({E.ACCEPTED, E.CONFIRMED, E.CANCELLED, E.IN_DOUBT}),
+}
+"""Which states a call can show; calls that are not listed may show any. A cancellation that was refused, or failed,
+says that the cancellation did not happen, and nothing about the effect."""

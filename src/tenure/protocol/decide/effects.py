@@ -8,7 +8,7 @@ from tenure.protocol import events as ev
 from tenure.protocol.decide import guards
 from tenure.protocol.decide.draft import Draft, Verdict
 from tenure.protocol.decide.working import after_settling
-from tenure.protocol.machines import EFFECT, EVIDENCE, EVIDENCE_FROM
+from tenure.protocol.machines import EFFECT, EVIDENCE, EVIDENCE_FROM, SHOWN_BY
 from tenure.protocol.state import Effect, Tenure
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Purpose
 
@@ -197,6 +197,9 @@ def _speaks(effect: Effect, command: cmd.RecordOutcome, *, newest: bool) -> None
     sources = EVIDENCE_FROM.get(command.evidence)
     if newest and sources is not None and effect.attempt.purpose not in sources:
         raise Refused("evidence_insufficient", f"A call to {effect.attempt.purpose} cannot show {command.evidence}.")
+    shown = SHOWN_BY.get(effect.attempt.purpose)
+    if newest and shown is not None and command.state not in shown:
+        raise Refused("evidence_insufficient", f"A call to {effect.attempt.purpose} cannot show {command.state}.")
 
 
 def _path(effect: Effect, command: cmd.RecordOutcome, *, newest: bool) -> tuple[EffectState, ...]:
