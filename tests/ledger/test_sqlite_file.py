@@ -208,3 +208,21 @@ def test_every_error_of_sqlite_has_its_family(error: apsw.Error, *, committing: 
     translated = translate(error, "a.db", committing=committing)
     assert (translated.family, translated.code) == (family, code)
     assert "a.db" in str(translated)
+
+
+async def test_a_closed_ledger_is_one_complete_file(tmp_path: Path) -> None:
+    folder = tmp_path / "ledger"
+    folder.mkdir()
+    first, second = (SqliteLedger(str(folder / "a.db")) for _ in range(2))
+    await Driver(first).submit()
+    await Driver(second, "u").submit()
+    waiter = asyncio.ensure_future(first.wait(100, 30))
+    await first.verify()
+    await first.close()
+    assert await waiter == 4
+    await second.close()
+    assert [file.name for file in folder.iterdir()] == ["a.db"]
+    (tmp_path / "copy.db").write_bytes((folder / "a.db").read_bytes())
+    async with SqliteLedger(str(tmp_path / "copy.db")) as copy:
+        found = await copy.verify()
+        assert (found.chain, found.replay, found.events, found.tasks) == ("verified", "equal", 4, 2)

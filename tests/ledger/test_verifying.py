@@ -7,7 +7,8 @@ import apsw
 import pytest
 
 from tenure.errors import Refused
-from tenure.ledger import Verification
+from tenure.ledger import Ledger, Verification, verifying
+from tenure.ledger.memory import MemoryLedger
 from tenure.ledger.sqlite import SqliteLedger
 from tenure.ledger.sqlite.checking import verify_file
 from tenure.protocol import commands as cmd
@@ -191,3 +192,17 @@ async def test_a_file_that_cannot_be_read_is_corrupt(path: Path) -> None:
     with pytest.raises(Refused) as caught:
         await asyncio.to_thread(damage)
     assert caught.value.code == "corrupt_file"
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+async def test_progress_is_told_up_to_the_last_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    monkeypatch.setattr(verifying, "STRIDE", 2)
+    told: list[tuple[int, int]] = []
+    ledger: Ledger = MemoryLedger() if backend == "memory" else SqliteLedger(str(tmp_path / "b.db"))
+    async with ledger:
+        await Driver(ledger).owned()
+        found = await ledger.verify(lambda checked, events: told.append((checked, events)))
+    assert found.events == 5
+    assert told == [(0, 5), (2, 5), (4, 5), (5, 5)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import click
@@ -65,12 +64,17 @@ def _unreadable(problem: str) -> Verification:
 
 
 async def _verified(ledger: Ledger) -> Verification:
-    started = time.monotonic()
-    verifying = asyncio.ensure_future(ledger.verify())
+    reached = (0, 0)
+
+    def note(checked: int, events: int) -> None:
+        nonlocal reached
+        reached = checked, events
+
+    verifying = asyncio.ensure_future(ledger.verify(note))
     with progress("verifying") as shown:
         while not verifying.done():
             await asyncio.wait({verifying}, timeout=TICK)
-            shown.show(int(time.monotonic() - started), 0, "seconds")
+            shown.show(*reached, "events")
     return await verifying
 
 

@@ -9,7 +9,7 @@ milliseconds since the Unix epoch, by the database's clock.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -299,8 +299,13 @@ class Ledger(ABC):
         """Return the feed's newest position once it is above ``position``, or after ``timeout`` seconds."""
 
     @abstractmethod
-    async def verify(self) -> Verification:
-        """Check the file, every task's chain, and that folding its events gives its stored state."""
+    async def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
+        """Check the file, every task's chain, and that folding its events gives its stored state.
+
+        Args:
+            progress: called now and then, from whatever thread verifies, with the number of events that were checked
+                and that of all events.
+        """
 
     @abstractmethod
     async def close(self) -> None:

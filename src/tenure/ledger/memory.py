@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from heapq import nsmallest
 
@@ -276,10 +276,10 @@ class MemoryLedger(Ledger):
         self._open()
         return await self._wakeups.wait(position, timeout)
 
-    async def verify(self) -> Verification:
+    async def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
         """See :meth:`Ledger.verify`."""
         with self._using():
-            verifier = Verifier()
+            verifier = Verifier(len(self._shelf.events), progress)
             for root_id, tree in self._shelf.trees.items():
                 verifier.open_tree(root_id)
                 for task_id, held in self._shelf.tasks.items():
@@ -290,7 +290,7 @@ class MemoryLedger(Ledger):
                     verifier.task(held, next_deadline(held.task, held.lease_until), stream, effects)
                 stored = {digest: body for (root, digest), body in self._shelf.bodies.items() if root == root_id}
                 verifier.close_tree(tree, stored.items())
-            return verifier.finding(events=len(self._shelf.events))
+            return verifier.finding()
 
     async def close(self) -> None:
         """See :meth:`Ledger.close`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tenure.errors import Refused
 from tenure.ledger.api import Verification
@@ -17,12 +17,21 @@ from tenure.protocol.state import Effect, Task, Tree
 
 MOST_PROBLEMS = 1_000
 """How many findings are told one by one."""
+STRIDE = 1_000
+"""Events between two words on the progress."""
 
 
 class Verifier:
-    """Takes every tree: ``open_tree``, its tasks with the root's first, ``close_tree``. Keeps one tree's digests."""
+    """Takes every tree: ``open_tree``, its tasks with the root's first, ``close_tree``. Keeps one tree's digests.
 
-    def __init__(self) -> None:
+    Args:
+        expected: number of rows in the feed. progress: told how many of them were checked.
+    """
+
+    def __init__(self, expected: int, progress: Callable[[int, int], None] | None = None) -> None:
+        self._expected = expected
+        self._progress = progress or (lambda _done, _all: None)
+        self._progress(0, expected)
         self._chain = "verified"
         self._replay = "equal"
         self._events = 0
@@ -45,7 +54,7 @@ class Verifier:
         folded: dict[str, Effect] = {}
         for row in rows:
             seq += 1
-            self._events += 1
+            self._count()
             head = self._link(row, head, task_id, seq)
             replayed = self._replayed(row, replayed, folded)
         self._heads[task_id] = head.hex()
@@ -78,10 +87,11 @@ class Verifier:
         """Note rows that belong to nothing."""
         self._different(message)
 
-    def finding(self, *, events: int, file: str = "sound", damage: Iterable[str] = ()) -> Verification:
-        """The result. ``events`` is the number of rows in the feed, ``damage`` what the file's own check says."""
-        if events != self._events:
-            self._broken(f"The feed has {events} events, the tasks have {self._events}.")
+    def finding(self, *, file: str = "sound", damage: Iterable[str] = ()) -> Verification:
+        """The result. ``damage`` is what the file's own check says."""
+        if self._expected != self._events:
+            self._broken(f"The feed has {self._expected} events, the tasks have {self._events}.")
+        self._progress(self._events, self._expected)
         return Verification(
             chain=self._chain,
             replay=self._replay,
@@ -93,6 +103,11 @@ class Verifier:
             heads=self._heads,
             problems=(*self._problems, *damage),
         )
+
+    def _count(self) -> None:
+        self._events += 1
+        if self._events % STRIDE == 0:
+            self._progress(self._events, self._expected)
 
     def _link(self, row: EventRow, head: bytes, task_id: str, seq: int) -> bytes:
         _, root_id, _, stored_seq, epoch, digest, event = row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tenure.errors import TenureError, Unavailable
 from tenure.ledger.api import (
@@ -174,11 +174,11 @@ class SqliteLedger(Ledger):
         self._wakeups.announce(await self._reader.call(Reader.newest))
         return await self._wakeups.wait(position, timeout, listed=self._reader.nudge)
 
-    async def verify(self) -> Verification:
+    async def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
         """See :meth:`Ledger.verify`."""
         if self._wakeups.closed:
             raise Unavailable("ledger_closed")
-        return await asyncio.to_thread(verify_file, self._path, self._vfs)
+        return await asyncio.to_thread(verify_file, self._path, self._vfs, progress)
 
     async def close(self) -> None:
         """See :meth:`Ledger.close`."""

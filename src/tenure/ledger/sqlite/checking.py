@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import apsw
@@ -16,8 +16,8 @@ from tenure.ledger.verifying import Verifier
 from tenure.protocol.body import Body
 
 
-def verify_file(path: str, vfs: str = "") -> Verification:
-    """Check file, chain, replay and bodies of a ledger.
+def verify_file(path: str, vfs: str = "", progress: Callable[[int, int], None] | None = None) -> Verification:
+    """Check file, chain, replay and bodies of a ledger; ``progress`` as in :meth:`tenure.ledger.api.Ledger.verify`.
 
     Raises:
         Refused: ``corrupt_file`` when it cannot even be read to its end.
@@ -26,7 +26,7 @@ def verify_file(path: str, vfs: str = "") -> Verification:
     connection = open_reader(path, vfs=vfs)
     try:
         connection.execute("BEGIN")
-        return _Check(connection).run()
+        return _Check(connection, progress).run()
     except apsw.Error as error:
         raise translate(error, path) from None
     finally:
@@ -34,10 +34,11 @@ def verify_file(path: str, vfs: str = "") -> Verification:
 
 
 class _Check:
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, progress: Callable[[int, int], None] | None) -> None:
         self._connection = connection
         self._sql = statements("verify")
-        self._verifier = Verifier()
+        (events,) = next(self._rows("count_events"))
+        self._verifier = Verifier(events, progress)
 
     def _rows(self, name: str, *values: Any) -> Iterator[Any]:
         return iter(self._connection.execute(self._sql[name], values))
@@ -48,8 +49,7 @@ class _Check:
         (stored,) = next(self._rows("count_tasks"))
         if stored != tasks:
             self._verifier.stray(f"{stored - tasks} tasks belong to no tree.")
-        (events,) = next(self._rows("count_events"))
-        return self._verifier.finding(events=events, file="damaged" if damage else "sound", damage=damage)
+        return self._verifier.finding(file="damaged" if damage else "sound", damage=damage)
 
     def _tree(self, root_id: str, state: bytes) -> int:
         verifier, count = self._verifier, 0

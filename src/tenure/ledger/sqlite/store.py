@@ -95,6 +95,11 @@ class Store:
     def _one(self, name: str, *values: Any) -> Any:
         return self._execute(self._sql[name], values).fetchone()
 
+    def _up_to_date(self, root_id: str) -> None:
+        """Let the file have what waits of a tree, before its rows are read or written by key."""
+        if root_id in self._waiting.roots:
+            self.flush()
+
     def _write(self, name: str, *values: Any) -> None:
         self._execute(self._sql[name], values)
         self.dirty = True
@@ -111,8 +116,7 @@ class Store:
 
     def recorded(self, root_id: str, command_id: str) -> tuple[bytes, bytes] | None:
         """See :class:`tenure.ledger.shelf.Shelf`."""
-        if root_id in self._waiting.roots:
-            self.flush()
+        self._up_to_date(root_id)
         found: tuple[bytes, bytes] | None = self._one("recorded", root_id, command_id)
         return found
 
@@ -121,6 +125,7 @@ class Store:
         known = self._remembered.tasks.get(task_id)
         if known is not None:
             return known
+        self._up_to_date(root_id)
         row = self._one("held", root_id, task_id)
         if row is None:
             return None
@@ -175,7 +180,6 @@ class Store:
 
     def heartbeat(self, beats: Sequence[Beat], instance_id: str) -> list[Beaten]:
         """See :meth:`tenure.ledger.api.Ledger.heartbeat`."""
-        self.flush()
         answers = [self._beat(beat) for beat in beats]
         if instance_id:
             self._write("seen", self.now, instance_id)
@@ -183,6 +187,7 @@ class Store:
 
     def _beat(self, beat: Beat) -> Beaten:
         root_id = root_of(beat.task_id)
+        self._up_to_date(root_id)
         held = self.held(root_id, beat.task_id)
         answer = rows.beat(held, beat, self.now)
         if answer.error or held is None:
@@ -219,8 +224,8 @@ class Store:
 
     def erase(self, task_id: str, by: str, reason: str) -> int:
         """See :meth:`tenure.ledger.api.Ledger.erase`."""
-        self.flush()
         root_id = root_of(task_id)
+        self._up_to_date(root_id)
         held = self.held(root_id, task_id)
         check_erasable(held.task if held else None, task_id)
         # Rows that are overwritten must not stay readable in free space of the file.
