@@ -3,6 +3,7 @@
 import pytest
 
 from tenure.protocol import events as ev
+from tenure.protocol.payload import Fact
 from tenure.protocol.state import Candidate
 from tenure.protocol.vocabulary import Gate, HandoffState, OfferKind, Phase, Reason
 from tests.protocol.world import CONSTRAINTS, World
@@ -293,3 +294,19 @@ def test_task_id_goal_and_constraints_go_with_every_hop() -> None:
         a.transfer("b", payload=world.payload("h1", 2))
     with world.refuses("payload_invalid"):
         a.transfer("b", payload=world.payload("h2", 1))
+
+
+def test_a_work_that_ended_while_the_payload_was_built_stays_news_for_the_receiver() -> None:
+    world = World()
+    a = world.owned_by("a")
+    a.work("early")
+    a.transfer("b", quiet=False)
+    a.release()
+    b = world.ack("b")
+    world.end_work("early")
+    b.transfer("c", h="h2")
+    assert [(ending.work_id, ending.agent) for ending in world.task.endings] == [("early", "a")]
+    c = world.ack("c")
+    told = world.payload("h3", 3, done=(Fact(id="early", what="early", outcome="done"),))
+    c.transfer("d", h="h3", payload=told)
+    assert world.task.endings == ()

@@ -156,7 +156,15 @@ def test_offer(state: OfferState, name: str) -> None:
 @pytest.mark.parametrize(("state", "name"), pairs(WORK), ids=ids)
 def test_work(state: WorkState, name: str) -> None:
     work = Work(
-        work_id="x", kind=WorkKind.THREAD, name="x", policy=LOCAL, epoch=2, instance="a1", started_at=1_000, state=state
+        work_id="x",
+        kind=WorkKind.THREAD,
+        name="x",
+        policy=LOCAL,
+        agent="a",
+        epoch=2,
+        instance="a1",
+        started_at=1_000,
+        state=state,
     )
     other = replace(work, work_id="y", state=WorkState.RUNNING)
     after = judged(replace(vacant(), works=(work, other)), EVENTS[name])

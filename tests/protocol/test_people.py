@@ -144,3 +144,11 @@ def test_an_open_effect_of_a_task_that_has_ended_can_still_be_attested() -> None
     a.complete()
     world.attest("e1")
     assert world.task.effects == ()
+
+
+def test_a_person_who_is_asked_about_a_failure_is_told_what_failed() -> None:
+    world = World()
+    a = world.owned_by("a")
+    a.fail()
+    assert world.task.question is not None
+    assert world.task.question.body

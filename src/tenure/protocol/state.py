@@ -50,6 +50,7 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     kind: WorkKind
     name: str
     policy: Policy
+    agent: str
     epoch: int
     instance: str
     started_at: int
@@ -122,6 +123,7 @@ class Ending(Struct, frozen=True, kw_only=True, gc=False):
 
     work_id: str
     name: str
+    agent: str
     how: WorkEnd
     result: str
 

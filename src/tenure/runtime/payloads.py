@@ -116,7 +116,7 @@ async def books_of(ledger: Reader, task: Task, payload: Payload) -> InFlight:
                 id=work.work_id,
                 what=work.name,
                 outcome="unknown" if work.state == "residual" else "running",
-                by=work.instance,
+                by=work.agent,
             )
             for work in task.works
         ),
@@ -139,6 +139,7 @@ async def _ended(ledger: Reader, task: Task, ending: Any) -> Fact:
         id=ending.work_id,
         what=ending.name,
         outcome="done" if done else "unknown" if ending.how is WorkEnd.VANISHED else "failed",
+        by=ending.agent,
         data=data,
     )
 

@@ -72,8 +72,8 @@ def withdraw_offer(draft: Draft, reason: Reason) -> None:
         draft.emit(ev.OfferWithdrawn(at=draft.now, reason=reason))
 
 
-def escalate(draft: Draft, reason: Reason, question: Question | None = None) -> None:
-    """Ask a person. The question always has a due time and a finite fallback."""
+def escalate(draft: Draft, reason: Reason, question: Question | None = None, *, body: str = "") -> None:
+    """Ask a person. The question always has a due time and a finite fallback; ``body`` is what led to it."""
     task = draft.task
     withdraw_offer(draft, reason)
     if question is None:
@@ -82,7 +82,7 @@ def escalate(draft: Draft, reason: Reason, question: Question | None = None) -> 
             reason=reason,
             who=(task.settings.fallback,),
             allowed=(),
-            body="",
+            body=body,
             due=draft.now + task.settings.question_ms,
         )
     draft.emit(ev.TaskEscalated(at=draft.now, question=question))

@@ -18,7 +18,7 @@ from tenure.protocol.decide.ending import (
     wake,
 )
 from tenure.protocol.decide.offering import give_back, issue
-from tenure.protocol.payload import check_carried, read_payload
+from tenure.protocol.payload import Payload, check_carried, read_payload
 from tenure.protocol.state import Question, Retiring, Task, Wait
 from tenure.protocol.vocabulary import (
     Gate,
@@ -179,7 +179,7 @@ def _carry_out(draft: Draft, retiring: Retiring) -> None:
 def _fail(draft: Draft, retiring: Retiring) -> None:
     """Failure without return: a person, or the end of the task."""
     if draft.task.settings.on_failure == "escalate" and draft.task.cancel is None:
-        escalate(draft, retiring.reason)
+        escalate(draft, retiring.reason, body=retiring.body)
     else:
         fail(draft, retiring.reason, retiring.body)
 
@@ -272,5 +272,12 @@ def _initiate(draft: Draft, decision: dec.TransferTo, sender: str) -> None:
             payload=decision.payload.digest,
             constraints=constraints,
             gate=decision.gate,
+            told=_told(task, payload),
         )
     )
+
+
+def _told(task: Task, payload: Payload) -> tuple[str, ...]:
+    """The ended works that a sender's part states; one that ended while it was built stays news for the receiver."""
+    stated = {fact.id for fact in payload.done}
+    return tuple(ending.work_id for ending in task.endings if ending.work_id in stated)

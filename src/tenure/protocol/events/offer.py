@@ -58,13 +58,14 @@ class OfferWithdrawn(EventBase, frozen=True, kw_only=True, tag="offer.withdrawn"
 
 
 class HandoffInitiated(EventBase, frozen=True, kw_only=True, tag="handoff.initiated"):
-    """The sender's part is frozen; a hop is on the stack."""
+    """The sender's part is frozen; a hop is on the stack. ``told`` are ended works that it states as facts."""
 
     handoff_id: str
     candidates: tuple[Candidate, ...]
     payload: str
     constraints: tuple[str, ...]
     gate: Gate
+    told: tuple[str, ...] = ()
 
 
 class HandoffEnded(EventBase, frozen=True, kw_only=True, tag="handoff.ended"):

@@ -95,7 +95,7 @@ def _handoff_initiated(task: Task, event: ev.HandoffInitiated) -> Task:
         hops=(*task.hops, hop),
         hop_count=task.hop_count + 1,
         transfers=task.transfers + 1,
-        endings=(),
+        endings=tuple(ending for ending in task.endings if ending.work_id not in event.told),
         constraints=event.constraints,
         payload=event.payload,
         given=event.payload,

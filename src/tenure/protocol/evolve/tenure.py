@@ -115,6 +115,7 @@ def _residual(task: Task, event: ev.ResidualDeclared) -> Task:
             kind=WorkKind.HANDLER,
             name=tenure.agent,
             policy=LOCAL,
+            agent=tenure.agent,
             epoch=tenure.epoch,
             instance=tenure.instance,
             started_at=tenure.since,
@@ -131,6 +132,7 @@ def _work_started(task: Task, event: ev.WorkStarted) -> Task:
         kind=event.kind,
         name=event.name,
         policy=event.policy,
+        agent=tenure.agent,
         epoch=tenure.epoch,
         instance=tenure.instance,
         started_at=event.at,
@@ -169,7 +171,7 @@ def _work_stopped(task: Task, event: ev.WorkStopped) -> Task:
     tenure = task.tenure
     if tenure is not None and tenure.epoch == work.epoch and tenure.retiring is None:
         return replace(task, works=works)
-    ending = Ending(work_id=work.work_id, name=work.name, how=event.how, result=event.result)
+    ending = Ending(work_id=work.work_id, name=work.name, agent=work.agent, how=event.how, result=event.result)
     return replace(task, works=works, endings=(*task.endings, ending)[-task.settings.open_items :])
 
 

@@ -9,7 +9,7 @@ import msgspec
 from tenure.protocol import commands as cmd
 from tenure.protocol import decisions as dec
 from tenure.protocol.body import Body
-from tenure.protocol.payload import Payload
+from tenure.protocol.payload import Fact, Payload
 from tenure.protocol.state import Candidate, Task
 from tenure.protocol.vocabulary import Reason, WaitOn
 from tenure.testing.explore.scope import Scope
@@ -20,9 +20,10 @@ NOTE = Body(b'"note"')
 
 
 @cache
-def payload(task_id: str, handoff_id: str, hop: int, constraints: tuple[str, ...]) -> Body:
-    """A sender's part."""
-    part = Payload(task_id=task_id, handoff_id=handoff_id, hop=hop, goal=GOAL, constraints=constraints)
+def payload(task_id: str, handoff_id: str, hop: int, constraints: tuple[str, ...], news: tuple[str, ...] = ()) -> Body:
+    """A sender's part; it states the news of works that ended."""
+    done = tuple(Fact(id=name, what="work", outcome="done") for name in news)
+    part = Payload(task_id=task_id, handoff_id=handoff_id, hop=hop, goal=GOAL, constraints=constraints, done=done)
     return Body(msgspec.json.encode(part))
 
 
@@ -53,7 +54,7 @@ def transfer(scope: Scope, task: Task, agents: tuple[str, ...], constraints: tup
     return dec.TransferTo(
         handoff_id=handoff_id,
         candidates=entries(scope, agents),
-        payload=payload(task.task_id, handoff_id, hop, constraints),
+        payload=payload(task.task_id, handoff_id, hop, constraints, tuple(ending.work_id for ending in task.endings)),
         gate=scope.gate,
         broadcast=scope.broadcast,
     )

@@ -156,7 +156,7 @@ def _hop_opened(shadow: Shadow, event: ev.HandoffInitiated) -> None:
     _, _, agent, authority = shadow.owner or (0, "", "", ())
     shadow.initiated = True
     shadow.transfers += 1
-    shadow.news = []
+    shadow.news = [name for name in shadow.news if name not in event.told]
     shadow.payload = event.payload
     shadow.hops = [*shadow.hops, (event.handoff_id, agent, authority, event.payload, event.gate)]
 
