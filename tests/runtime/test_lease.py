@@ -409,6 +409,23 @@ async def test_a_hung_handler_is_asked_and_taken_over_although_it_beats(ledger: 
     assert "ProgressAsked" in await names(ledger, handle.task_id)
 
 
+async def test_a_handler_that_is_asked_for_progress_may_answer_with_a_step(ledger: Ledger) -> None:
+    team = Team("t", ledger=ledger, settings=Settings(lease_ms=500, progress_ms=100, progress_grace_ms=10_000))
+
+    @team.agent
+    async def a(own: Tenure[Any]) -> Complete[Any]:
+        while not own.asked:
+            await asyncio.sleep(0.01)
+        await own.save({"step": 1})
+        while own.asked:
+            await asyncio.sleep(0.01)
+        return Complete(own.epoch)
+
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        assert (await handle.result(15)).value == 2, "the tenure that was asked has finished"
+
+
 async def test_a_hung_handler_that_does_not_hear_does_not_keep_its_worker_from_going_on(ledger: Ledger) -> None:
     go = asyncio.Event()
     team = Team("t", ledger=ledger, settings=Settings(lease_ms=500, progress_ms=100, progress_grace_ms=50))

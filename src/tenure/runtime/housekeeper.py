@@ -102,8 +102,8 @@ class Housekeeper:
             hold.prolong(sent_at)
             if answer.cancel:
                 self._tell(hold.cancel_requested.set)
-            if answer.asked:
-                self._tell(hold.asked.set)
+            if answer.asked is not hold.asked.is_set():
+                self._tell(hold.asked.set if answer.asked else hold.asked.clear)
             return
         if answer is not None:
             code = answer.error if answer.error in CODES else "stale_epoch"

@@ -60,6 +60,11 @@ class Tenure(Generic[T]):
         self._refused_tools = 0
 
     @property
+    def asked(self) -> bool:
+        """Whether the ledger asks for a step that it can see, before it gives the task to another. ``save`` is one."""
+        return self.hold.asked.is_set()
+
+    @property
     def goal(self) -> str:
         """The goal of the task, the same in every hop."""
         return self.payload.goal
