@@ -414,11 +414,15 @@ async def test_a_handler_that_is_asked_for_progress_may_answer_with_a_step(ledge
 
     @team.agent
     async def a(own: Tenure[Any]) -> Complete[Any]:
-        while not own.asked:
-            await asyncio.sleep(0.01)
+        async def asked() -> bool:
+            return own.asked
+
+        async def answered() -> bool:
+            return not own.asked
+
+        await until(asked)
         await own.save({"step": 1})
-        while own.asked:
-            await asyncio.sleep(0.01)
+        await until(answered)
         return Complete(own.epoch)
 
     async with team.worker():
