@@ -104,7 +104,7 @@ def test_show_says_what_a_handler_raised(shop: Path, tenure: Tenure) -> None:
     assert (stated["decision"], stated["words"]) == ("fail", "RuntimeError: triage broke")
     text = tenure("show", "t1").out
     assert "epoch 2 triage: execution.stopped; fail: RuntimeError: triage broke" in text
-    assert "null" not in text
+    assert "(raised): RuntimeError: triage broke" in text
 
 
 def test_show_makes_residual_work_an_open_effect_and_a_missed_deadline_visible(folder: Path, tenure: Tenure) -> None:

@@ -12,7 +12,7 @@ from tenure import Complete, Settings, Team, Tenure, Transfer
 from tenure.errors import Refused
 from tenure.ledger import Ledger
 from tenure.protocol import events as ev
-from tenure.protocol.vocabulary import HandoffState, OfferKind, Reason
+from tenure.protocol.vocabulary import HandoffState, OfferKind, Phase, Reason
 from tenure.runtime.offered import Offered
 from tests.runtime.harness import events, in_phase, names
 
@@ -439,3 +439,29 @@ async def test_a_task_submitted_twice_under_its_own_id_is_one_task(ledger: Ledge
     second = await team.submit(1, goal="g", task_id="ticket-1")
     assert first.task_id == second.task_id
     assert len(await ledger.tasks()) == 1
+
+
+async def test_who_waits_for_a_result_in_vain_is_told_where_the_task_stands(ledger: Ledger) -> None:
+    team = Team("t", ledger=ledger)
+    team.agent(name="a")(done)
+    task = await team.submit(1, goal="g", task_id="ticket-1")
+    with pytest.raises(TimeoutError, match=r"Task ticket-1 is offered after 0\.05 s\."):
+        await task.result(timeout=0.05)
+
+
+async def test_what_a_handler_raises_is_logged_with_its_traceback(
+    ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    team = Team("t", ledger=ledger)
+
+    @team.agent(name="a")
+    async def broken(own: Tenure[Any]) -> Complete[Any]:
+        raise LookupError("no such order")
+
+    async with team.worker():
+        task = await team.submit(1, goal="g", task_id="ticket-1")
+        await in_phase(task, Phase.ESCALATED)
+    (told,) = [record for record in caplog.records if record.exc_info]
+    assert told.getMessage() == "a raised on ticket-1"
+    assert told.exc_info is not None
+    assert isinstance(told.exc_info[1], LookupError)

@@ -133,10 +133,11 @@ def _asked(words: Any) -> str:
     """The question as it was put; nothing when the ledger asks by itself, or when it was erased."""
     if words is None:
         return ""
-    if not isinstance(words, dict) or "question" not in words:
+    asked = words.get("question") or words.get("error") if isinstance(words, dict) else None
+    if not asked:
         return f": {_json(words)}"
     evidence = words.get("evidence")
-    return f": {one_line(str(words['question']))}" + (f"; evidence: {_json(evidence)}" if evidence is not None else "")
+    return f": {one_line(str(asked))}" + (f"; evidence: {_json(evidence)}" if evidence is not None else "")
 
 
 def _hop(hop: HopStory) -> str:

@@ -45,15 +45,20 @@ class TaskHandle:
         """Wait until the task is in one of these phases.
 
         Raises:
-            TimeoutError: after ``timeout`` seconds. The task is not affected.
+            TimeoutError: after ``timeout`` seconds, with the phase that it is in. The task is not affected.
         """
-        async with asyncio.timeout(timeout):
-            while True:
-                position = await self._ledger.wait(0, 0)
-                task = await self.state()
-                if task.phase in phases:
-                    return task
-                await self._ledger.wait(position, POLL)
+        phase = "not read yet"
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    position = await self._ledger.wait(0, 0)
+                    task = await self.state()
+                    if task.phase in phases:
+                        return task
+                    phase = str(task.phase)
+                    await self._ledger.wait(position, POLL)
+        except TimeoutError:
+            raise TimeoutError(f"Task {self.task_id} is {phase} after {timeout} s.") from None
 
     async def result(self, timeout: float | None = None) -> Result:
         """Wait for the end of the task and say how it ended.
