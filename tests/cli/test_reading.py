@@ -188,6 +188,13 @@ def test_verify_finds_a_sound_ledger_sound(ledger_of_three: Path, tenure: Tenure
     assert tenure("verify").out.splitlines()[:3] == ["chain    verified", "replay   equal", "file     sound"]
 
 
+def test_verify_tells_how_far_it_is(ledger_of_three: Path, tenure: Tenure, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenure.cli.progress.EVERY", 0)
+    ran = tenure("verify", "--json")
+    events = ran.json["events"]
+    assert ran.err.splitlines()[-1] == f"verifying: {events} of {events} events"
+
+
 def test_verify_finds_a_changed_event(ledger_of_three: Path, tenure: Tenure) -> None:
     with sqlite3.connect("tenure.db") as connection:
         tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]

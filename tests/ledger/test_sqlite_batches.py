@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tenure.errors import Refused
-from tenure.ledger import Beat
+from tenure.errors import Fenced, Refused
+from tenure.ledger import Beat, Instance
 from tenure.ledger.commit import Held
 from tenure.ledger.sqlite import SqliteLedger, remembered
 from tenure.ledger.sqlite.store import Store
@@ -165,6 +165,29 @@ async def test_what_another_has_committed_is_not_remembered_otherwise(tmp_path: 
             await here.delegate("t.1")
         assert caught.value.code == "tree_stopped"
         await sound(mine)
+
+
+async def test_an_instance_that_has_ended_owns_nothing_more(ledger: SqliteLedger, tmp_path: Path) -> None:
+    first, second, third = (Driver(ledger, name) for name in ("t", "u", "v"))
+    worker = Instance(
+        instance_id="w1", name="w", host="here", boot="b", pid=1, started=1, lease_ms=1_000, seen_at=CLOCK.now
+    )
+    await asyncio.to_thread(ledger.register, worker)
+    await first.owned()
+    await second.owned()  # by now it is remembered that the instance has not ended
+    await third.submit()
+    await asyncio.to_thread(ledger.retire_instance, "w1")
+    with pytest.raises(Fenced) as caught:
+        await third.acknowledge()
+    assert caught.value.code == "stale_epoch"
+    await asyncio.to_thread(ledger.register, worker)
+    await third.acknowledge()
+    async with SqliteLedger(str(tmp_path / "a.db"), clock=CLOCK) as other:
+        await asyncio.to_thread(other.retire_instance, "w1")
+    fourth = Driver(ledger, "x")
+    await fourth.submit()
+    with pytest.raises(Fenced):
+        await fourth.acknowledge()
 
 
 async def test_only_so_many_tasks_are_remembered(ledger: SqliteLedger, monkeypatch: pytest.MonkeyPatch) -> None:

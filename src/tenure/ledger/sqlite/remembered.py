@@ -19,11 +19,12 @@ MOST = 1_000
 
 
 class Remembered:
-    """Unfinished tasks and trees by id. Whoever uses it holds the write lock."""
+    """Unfinished tasks and trees by id, and instances that have not ended. Whoever uses it holds the write lock."""
 
     def __init__(self) -> None:
         self.tasks: dict[str, Held] = {}
         self.trees: dict[str, Tree] = {}
+        self.alive: set[str] = set()
 
     def task(self, held: Held) -> None:
         """Remember a task that was read or written; one that has ended is hardly asked for again."""
@@ -44,6 +45,7 @@ class Remembered:
         """Forget everything."""
         self.tasks.clear()
         self.trees.clear()
+        self.alive.clear()
 
 
 def _keep(known: dict[str, T], key: str, value: T, *, ended: bool) -> None:

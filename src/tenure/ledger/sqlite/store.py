@@ -167,7 +167,13 @@ class Store:
 
     def ended(self, instance_id: str) -> bool:
         """See :class:`tenure.ledger.shelf.Shelf`."""
-        return self._one("ended", instance_id) is not None
+        alive = self._remembered.alive
+        if instance_id in alive:
+            return False
+        ended = self._one("ended", instance_id) is not None
+        if not ended:
+            alive.add(instance_id)
+        return ended
 
     def write(self, plan: Plan) -> None:
         """See :class:`tenure.ledger.shelf.Shelf`. The guards are looked at by ``flush``."""
@@ -220,6 +226,7 @@ class Store:
     def retire_instance(self, instance_id: str) -> None:
         """See :meth:`tenure.ledger.api.Ledger.retire_instance`."""
         self._write("retire_instance", self.now, instance_id)
+        self._remembered.alive.discard(instance_id)
         self.changed = True
 
     def erase(self, task_id: str, by: str, reason: str) -> int:
