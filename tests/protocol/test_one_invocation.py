@@ -167,6 +167,22 @@ def test_a_sealed_key_can_never_land_so_the_next_call_gets_a_key_of_its_own() ->
     assert (effect.generation, effect.sealed, effect.senders) == (1, False, ("a1",))
 
 
+def test_a_key_that_was_sealed_for_another_task_of_the_tree_is_not_used_again() -> None:
+    world = World()
+    a = lost_answer(world)
+    a.delegate("t.k", "c")
+    child = world.ack("c", task_id="t.k")
+    world.reconcile("e1", Purpose.SEAL)
+    world.outcome("e1", E.ABSENT, K.SEALED)
+    child.intend("e2", policy=EXTERNAL)
+    assert world.effects["e2"].generation == 1
+    world.outcome("e2", E.IN_DOUBT, K.NONE)
+    child.apply("e2", Purpose.SEAL)
+    world.outcome("e2", E.ABSENT, K.SEALED)
+    a.intend("e1", policy=EXTERNAL)
+    assert [world.effects[name].generation for name in ("e1", "e2")] == [2, 1]
+
+
 def test_not_found_alone_proves_nothing() -> None:
     world = World()
     lost_answer(world, in_flight_ms=5_000)

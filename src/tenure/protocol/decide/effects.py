@@ -58,9 +58,16 @@ def intend(draft: Draft, command: cmd.Intend) -> Verdict:
             idempotent_ms=command.idempotent_ms,
             in_flight_ms=command.in_flight_ms,
             check_ms=command.check_ms,
+            generation=_unsealed(draft, command.intent),
         )
     )
     return draft.verdict(effect=draft.effects[command.effect_id])
+
+
+def _unsealed(draft: Draft, intent: str) -> int:
+    """The first generation of an intent whose key nobody in the tree has sealed."""
+    taken = (effect.generation + effect.sealed for effect in draft.books.effects if effect.intent == intent)
+    return max(taken, default=0)
 
 
 def _prior(draft: Draft, intent: str) -> Effect | None:
@@ -271,7 +278,8 @@ def _observe(draft: Draft, effect: Effect, command: cmd.RecordOutcome, state: Ef
 
 def _attempt(draft: Draft, effect: Effect, purpose: Purpose, epoch: int, instance: str) -> None:
     # A sealed key can never land again, not even for us: the next apply needs a key of its own.
-    generation = effect.generation + (purpose is Purpose.APPLY and effect.sealed)
+    fresh = purpose is Purpose.APPLY and effect.state is E.ABSENT
+    generation = _unsealed(draft, effect.intent) if fresh else effect.generation
     draft.emit(
         ev.EffectAttempted(
             at=draft.now,

@@ -8,7 +8,10 @@ from tenure.protocol.vocabulary import EffectState, EvidenceKind, Gate, Purpose
 
 
 class EffectIntended(EventBase, frozen=True, kw_only=True, tag="effect.intended"):
-    """An effect and its first attempt, before the provider is called."""
+    """An effect and its first attempt, before the provider is called.
+
+    ``generation`` is above 0 when the intent's key was sealed for another task of the tree.
+    """
 
     effect_id: str
     provider: str
@@ -22,6 +25,7 @@ class EffectIntended(EventBase, frozen=True, kw_only=True, tag="effect.intended"
     idempotent_ms: int = 0
     in_flight_ms: int = 0
     check_ms: int = 60_000
+    generation: int = 0
 
 
 class EffectAttempted(EventBase, frozen=True, kw_only=True, tag="effect.attempted"):

@@ -61,6 +61,7 @@ def _intended(event: ev.EffectIntended, task: Task) -> Effect:
         idempotent_ms=event.idempotent_ms,
         in_flight_ms=event.in_flight_ms,
         check_ms=event.check_ms,
+        generation=event.generation,
         next_check=event.at + event.check_ms,
     )
 
