@@ -212,3 +212,20 @@ async def test_a_result_that_nobody_collected_is_handed_on(ledger: Ledger) -> No
         handle = await team.submit(goal="g")
         assert (await handle.result(10)).value == ["child", "completed", "here"]
     assert (await handle.state()).children == ()
+
+
+async def test_a_child_that_fails_fails_to_its_caller_and_not_to_a_person(ledger: Ledger) -> None:
+    team = Team("t", ledger=ledger, settings=Settings(on_failure="escalate"))
+
+    @team.agent(entry=True)
+    async def caller(own: Tenure[Any]) -> Complete[Any]:
+        child = await own.delegate("child", {}, key="k")
+        return Complete([child.outcome, child.reason])
+
+    @team.agent
+    async def child(own: Tenure[Any]) -> Complete[Any]:
+        raise ValueError("no such topic")
+
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        assert (await handle.result(15)).value == ["failed", "raised"]

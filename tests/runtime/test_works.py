@@ -503,7 +503,24 @@ async def test_an_exit_code_other_than_zero_is_not_done(ledger: Ledger) -> None:
 
     task = await (await team.submit(goal="g")).state()
     facts: list[Fact] = [
-        await _ended(Bodies(), task, Ending(work_id="w", name="tool", how=WorkEnd.EXITED, result=code))  # type: ignore[arg-type]  # reads one body
+        await _ended(Bodies(), task, Ending(work_id="w", name="tool", agent="a", how=WorkEnd.EXITED, result=code))  # type: ignore[arg-type]  # reads one body
         for code in ("0", "3")
     ]
     assert [fact.outcome for fact in facts] == ["done", "failed"]
+
+
+async def test_what_a_process_wrote_is_at_its_handle(ledger: Ledger) -> None:
+    team = Team("t", ledger=ledger)
+
+    @team.agent
+    async def a(own: Tenure[Any]) -> Complete[Any]:
+        command = own.process(sys.executable, "-c", "print('forty-two')", policy="local")
+        thread = own.thread(lambda: None, name="nothing")
+        code = await command
+        await thread
+        assert command.output is not None
+        return Complete([code, command.output.stdout.decode().strip(), thread.output])
+
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        assert (await handle.result(15)).value == [0, "forty-two", None]

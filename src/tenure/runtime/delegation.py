@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenure.errors import Refused
 from tenure.protocol import commands as cmd
@@ -51,6 +52,8 @@ class Delegations:
     def __init__(self, hold: Hold, team: Team, salt: str, given: str) -> None:
         """Start with none; what the owner was given and the count name children that got no key."""
         self._hold = hold
+        # A child that fails has somebody who can decide what follows: its caller, before any person.
+        self._settings = replace(hold.settings, on_failure="fail")
         self._given = given
         self._salt = salt
         self._team = team
@@ -74,7 +77,11 @@ class Delegations:
         payload = first_payload(task_id, goal, data, constraints, summary, self._salt)
         try:
             await self._hold.say(
-                cmd.Delegate, child_id=task_id, candidates=(candidate,), payload=encode_payload(payload)
+                cmd.Delegate,
+                child_id=task_id,
+                candidates=(candidate,),
+                payload=encode_payload(payload),
+                settings=self._settings,
             )
         except Refused:
             # After a crash the child is there already, whatever else would stand against a new one by now.

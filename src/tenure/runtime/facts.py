@@ -65,6 +65,7 @@ class OpenEffectFact(Struct, frozen=True, kw_only=True):
     tool: str
     state: str
     reference: str
+    version: int
     attempts: int
     next_check: int
 
@@ -144,6 +145,7 @@ async def _effects(ledger: Ledger, task_id: str) -> EffectFacts:
                 tool=effect.tool,
                 state=str(effect.state),
                 reference=effect.reference,
+                version=effect.version,
                 attempts=effect.attempt.n,
                 next_check=effect.next_check,
             )

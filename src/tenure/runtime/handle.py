@@ -99,6 +99,17 @@ class TaskHandle:
             body=to_body({"choice": choice, "words": words}),
         )
 
+    async def attest(self, effect_id: str, *, version: int, by: str, words: Any) -> None:
+        """Give a person's word on an effect in doubt; it settles the effect as ``attested``.
+
+        Args:
+            version: of the effect, as it was seen (:attr:`Facts.effects`). words: what was found, and how.
+
+        Raises:
+            Refused: ``version_conflict`` when the effect has changed since; ``unknown_effect``; ``wrong_phase``.
+        """
+        await self._execute(cmd.Attest, effect_id=effect_id, version=version, by=by, body=to_body(words))
+
     async def reverse(self, handoff_id: str, *, by: str, reason: str = "") -> None:
         """End an open handoff and all above it; the task goes back to that handoff's sender."""
         await self._execute(cmd.Reverse, handoff_id=handoff_id, by=by, reason=reason)

@@ -16,6 +16,7 @@ from tenure.runtime.content import to_body, words_of
 from tenure.runtime.hold import Hold
 from tenure.runtime.ids import new_id
 from tenure.runtime.jobs import CoroutineJob, Job, Outcome, ProcessJob, Retired, ThreadJob, retire
+from tenure.runtime.jobs.pipes import Pipes
 
 T = TypeVar("T")
 
@@ -50,6 +51,11 @@ class Work(Generic[T]):
     def outcome(self) -> Outcome | None:
         """How it was seen to end; ``None`` until then."""
         return self._job.outcome
+
+    @property
+    def output(self) -> Pipes | None:
+        """What a process has written so far, the last part of each stream; ``None`` for other works."""
+        return self._job.output if isinstance(self._job, ProcessJob) else None
 
     def cancel(self) -> bool:
         """Ask it to end; returns whether the request is known to have arrived."""
