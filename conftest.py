@@ -69,8 +69,8 @@ DOCSTRINGS = Sybil(parsers=[DocTestParser()])
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SybilFile | None:
-    """Collect pages anywhere, docstrings only from the package."""
-    if file_path.suffix == ".md":
+    """Collect pages outside of the package, docstrings only from it."""
+    if file_path.suffix == ".md" and not file_path.is_relative_to(ROOT / "src"):  # templates are for other folders
         return SybilFile.from_parent(parent, path=file_path, sybils=[PAGES])
     if file_path.suffix == ".py" and file_path.is_relative_to(ROOT / "src"):
         return SybilFile.from_parent(parent, path=file_path, sybils=[DOCSTRINGS])

@@ -1,6 +1,7 @@
 """What a user hands over in another type than the declared one: refused or named a failure, never kept unreadable."""
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +61,10 @@ async def test_a_decision_of_wrong_types_is_a_failure_of_its_handler(ledger: Led
     assert [row.task.task_id for row in await ledger.tasks()] == [task.task_id]
 
 
-async def test_words_of_an_error_that_are_no_unicode_are_kept_escaped(ledger: Ledger) -> None:
+async def test_words_of_an_error_that_are_no_unicode_are_kept_escaped(
+    ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "tenure.worker")  # a report with them could not be sent between processes
     team = Team("wrong", ledger=ledger, settings=Settings(on_failure="fail"))
 
     @team.agent

@@ -58,6 +58,10 @@ async def serve(service: Service, listener: socket.socket, parent: int | None) -
         timeout_graceful_shutdown=GRACE,
     )
     server = Server(config, service)
+    # Before the line below invites anybody to stop us: uvicorn's own handlers come later, and it raises the signal once
+    # more when it has stopped, for whoever handled it before.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, server.handle_exit)
     watch = asyncio.create_task(_stop_after(server, parent)) if parent is not None else None
     print(json.dumps({"url": f"http://127.0.0.1:{listener.getsockname()[1]}"}), flush=True)
     await server.serve(sockets=[listener])
@@ -121,9 +125,6 @@ def main(arguments: list[str] | None = None) -> int:
     except (StoreError, OSError, msgspec.DecodeError) as error:
         print(f"retail-service: {error}", file=sys.stderr)
         return 2
-    # Uvicorn stops on a signal and then raises it once more, for whoever handled it before: that is us.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
     asyncio.run(serve(Service(store, faults), listener, options.with_parent))
     return 0
 

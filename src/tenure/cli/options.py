@@ -75,7 +75,8 @@ def open_existing(url: str) -> Ledger:
             "A memory:// ledger ends with its process: there is nothing to read.", code="no_ledger", hint=hint
         )
     path = url.removeprefix("sqlite:///")
-    if path != url and not Path(path).exists():
+    # An empty file is none either: opening it would make a ledger of it.
+    if path != url and not (Path(path).exists() and Path(path).stat().st_size):
         hint = "name one with --ledger or TENURE_LEDGER; `tenure run` makes one"
         raise Misused(f"There is no ledger file {path}.", code="no_ledger", hint=hint)
     return open_ledger(url)
