@@ -159,7 +159,7 @@ class Effects:
                 self._record(effect, E.IN_DOUBT, EvidenceKind.NONE, body={"error": "the call was cancelled"})
             )
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a provider raises proves nothing about what it did
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a provider raises proves nothing of what it did
             body = {"error": words_of(error)}
             return await self._record(effect, E.IN_DOUBT, EvidenceKind.NONE, body=body)
         return await self._record_answer(effect, answer, EvidenceKind.RESPONSE)
@@ -215,7 +215,7 @@ class Effects:
         more = {"reference": effect.reference} if pv.takes_reference(intent.provider, method) else {}
         try:
             return await _limited(getattr(intent.provider, method)(request, key=provider_key(effect), **more), timeout)
-        except Exception as error:  # noqa: BLE001 - see above
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - see above
             return pv.Inconclusive(words_of(error))
 
     async def _attempt(self, effect: Effect, purpose: Purpose) -> Effect | None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tenure.errors import Refused
 from tenure.ledger import Ledger
-from tenure.protocol.state import Hop, Question, Task, Work
+from tenure.protocol.state import Child, Hop, Question, Task, Work
 from tenure.protocol.vocabulary import EffectState, WorkKind, WorkState
 from tenure.runtime.jobs import process_alive, survivors_of
 
@@ -78,7 +78,10 @@ class EffectFacts(Struct, frozen=True, kw_only=True):
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """Four facts, never one. ``answerable`` answers for everything that is open."""
+    """Four facts, never one. ``answerable`` answers for everything that is open.
+
+    ``delegations`` are children that have not ended: they act on their own, also after this task has ended.
+    """
 
     task_id: str
     answerable: str
@@ -88,6 +91,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     effects: EffectFacts
     hops: tuple[Hop, ...]
     question: Question | None
+    delegations: tuple[Child, ...] = ()
 
 
 async def facts_of(ledger: Ledger, task_id: str) -> Facts:
@@ -121,6 +125,7 @@ async def facts_of(ledger: Ledger, task_id: str) -> Facts:
         effects=await _effects(ledger, task_id),
         hops=task.hops,
         question=task.question,
+        delegations=tuple(child for child in task.children if not child.outcome),
     )
 
 

@@ -77,7 +77,10 @@ class TaskHandle:
         await self._execute(cmd.Send, message=to_body(message), sender=sender)
 
     async def cancel(self, *, by: str, reason: str = "") -> str:
-        """Ask for the end of the task; returns its phase afterwards. Only ``cancelled`` says that it is over."""
+        """Ask for the end of the task; returns its phase afterwards. Only ``cancelled`` says that it is over.
+
+        Its delegations are tasks of their own and are not asked: :meth:`facts` names those that have not ended.
+        """
         receipt = await self._execute(cmd.RequestCancel, by=by, reason=reason)
         return str(receipt.phase)
 

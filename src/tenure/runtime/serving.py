@@ -117,7 +117,7 @@ class Serving:
         try:
             async with asyncio.timeout(await self._ack_seconds()):
                 refusal = await hook(offered)
-        except Exception as error:  # noqa: BLE001 - whatever the hook raises, the agent has not started
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the hook raises, the agent has not started
             await self._decline(Reason.START_FAILED, words_of(error))
             return False
         if refusal:
