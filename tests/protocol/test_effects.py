@@ -346,7 +346,7 @@ def test_a_decision_on_an_effect_names_the_version_that_it_saw() -> None:
     assert (observed.observer, observed.evidence) == ("person:operator", K.ATTESTATION)
 
 
-def test_a_person_attests_only_what_is_in_doubt_or_disputed() -> None:
+def test_a_person_attests_only_what_is_accepted_in_doubt_or_disputed() -> None:
     world = World()
     with_effect(world)
     with world.refuses("wrong_phase"):

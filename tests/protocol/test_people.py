@@ -152,3 +152,22 @@ def test_a_person_who_is_asked_about_a_failure_is_told_what_failed() -> None:
     a.fail()
     assert world.task.question is not None
     assert world.task.question.body
+
+
+def test_a_job_whose_provider_cannot_be_asked_is_a_persons_to_speak_for() -> None:
+    world = World()
+    a = world.owned_by("a")
+    a.intend("e1", policy=CRITICAL)
+    world.outcome("e1", EffectState.ACCEPTED, reference="job-1")
+    a.escalate()
+    with world.refuses("wrong_phase"):
+        world.answer("q1", action="abort")
+    world.attest("e1")
+    assert world.said() == ("effect.observed", "effect.observed")
+    steps = [event for event in world.history["t"] if isinstance(event, ev.EffectObserved)][-2:]
+    assert [(step.state, step.observer) for step in steps] == [
+        (EffectState.IN_DOUBT, "person:operator"),
+        (EffectState.ATTESTED, "person:operator"),
+    ]
+    world.answer("q1", action="abort")
+    assert world.phase() is Phase.FAILED

@@ -23,8 +23,7 @@ ACTS = frozenset({Purpose.APPLY, Purpose.COMPENSATE})
 
 def intend(draft: Draft, command: cmd.Intend) -> Verdict:
     """Record an intent with its first attempt; a repeat is answered from the record."""
-    tenure = guards.acting_owner(draft, command)
-    task = draft.task
+    tenure, task = guards.acting_owner(draft, command), draft.task
     task.settings.check_policy(command.policy)
     _may_use(tenure, command.tool)
     prior = _prior(draft, command.intent)
@@ -173,28 +172,36 @@ def record_outcome(draft: Draft, command: cmd.RecordOutcome) -> Verdict:
 
 
 def attest(draft: Draft, command: cmd.Attest) -> Verdict:
-    """Take a person's word on an effect in doubt or disputed, bound to the version that was seen."""
+    """Take a person's word on an effect that is accepted, in doubt or disputed, bound to the version that was seen."""
     effect = _loaded(draft, command.effect_id)
     if effect.version != command.version:
         raise Refused("version_conflict", f"It is at {effect.version}, you saw {command.version}.", effect=effect)
-    if E.ATTESTED not in EFFECT[effect.state]:
+    if effect.state is E.ACCEPTED:
+        # A person who must speak for the provider says that the provider's own word is not to be had: a doubt.
+        _state(draft, effect, command, E.IN_DOUBT, EvidenceKind.NONE)
+    elif E.ATTESTED not in EFFECT[effect.state]:
         raise Refused("wrong_phase", f"It is {effect.state}.", effect=effect)
+    _state(draft, effect, command, E.ATTESTED, EvidenceKind.ATTESTATION)
+    after_settling(draft)
+    return draft.verdict(effect=draft.effects[effect.effect_id])
+
+
+def _state(draft: Draft, effect: Effect, command: cmd.Attest, state: EffectState, evidence: EvidenceKind) -> None:
+    """One step of what a person says."""
     draft.emit(
         ev.EffectObserved(
             at=draft.now,
             effect_id=effect.effect_id,
             attempt=0,
-            state=E.ATTESTED,
-            evidence=EvidenceKind.ATTESTATION,
+            state=state,
+            evidence=evidence,
             observer=command.by,
             intent=effect.intent,
             gate=effect.policy.gate,
-            next_check=0,
+            next_check=0 if state.settled else draft.now + effect.check_ms,
             body=command.body.digest,
         )
     )
-    after_settling(draft)
-    return draft.verdict(effect=draft.effects[effect.effect_id])
 
 
 def _speaks(effect: Effect, command: cmd.RecordOutcome, *, newest: bool) -> None:
