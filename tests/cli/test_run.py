@@ -35,6 +35,7 @@ def test_json_ends_with_one_object_of_counts(shop: Path, tenure: Tenure) -> None
         "effects": {"confirmed": 2},
         "residual": 0,
         "running": 0,
+        "unseen": 0,
     }
 
 

@@ -23,7 +23,7 @@ _COUNTED = {
 
 
 class Summary(Struct, kw_only=True):
-    """Of the tasks that this run submitted, or found submitted already; the last four of their whole trees.
+    """Of the tasks that this run submitted, or found submitted already; the last five of their whole trees.
 
     Attributes:
         tasks: ``completed + failed + cancelled + escalated + waiting + unfinished``.
@@ -31,6 +31,7 @@ class Summary(Struct, kw_only=True):
         refused: lines that the ledger did not take as tasks. unsent: lines that an interruption left out.
         handoffs: hops that reached OWNED_BY_RECEIVER. effects: number by state.
         residual: works on the books, not seen to end, at this moment. running: other open works.
+        unseen: helpers and calls that were not seen to end with their tenures, and that nobody watches since.
     """
 
     ledger: str
@@ -48,17 +49,19 @@ class Summary(Struct, kw_only=True):
     effects: dict[str, int] = field(default_factory=dict)
     residual: int = 0
     running: int = 0
+    unseen: int = 0
 
     def text(self) -> str:
         """The same for people."""
         phases = ("completed", "escalated", "waiting", "failed", "cancelled", "unfinished")
         told = [f"{getattr(self, name)} {name}" for name in phases if getattr(self, name) or name == "completed"]
         effects = ", ".join(f"{number} {state}" for state, number in sorted(self.effects.items()))
+        unwatched = f", {self.unseen} no longer watched" if self.unseen else ""
         lines = [
             f"{plural(self.tasks, 'task')}: {', '.join(told)}",
             f"{plural(self.handoffs, 'handoff')} reached the receiver",
             f"effects: {effects or 'none'}",
-            f"work not seen to end: {self.residual} residual, {self.running} running",
+            f"work not seen to end: {self.residual} residual, {self.running} running{unwatched}",
         ]
         if self.refused:
             lines.append(f"{plural(self.refused, 'line')} refused by the ledger")
@@ -98,3 +101,4 @@ async def _count(ledger: Ledger, row: TaskRow, summary: Summary) -> None:
     residual = sum(work.state is WorkState.RESIDUAL for work in task.works)
     summary.residual += residual
     summary.running += len(task.works) - residual
+    summary.unseen += task.unseen

@@ -295,6 +295,8 @@ class Task(Struct, frozen=True, kw_only=True, gc=False):
         given: digest of the part whose ``data`` is the input of whoever owns the task or is offered it: after a
             return, that is what the sender had been given itself.
         received, seen, consumed: counts of the input; ``consumed <= seen <= received``.
+        unseen: how many helpers and calls were not seen to end with their tenures. They are counted and not watched, so
+        the number never falls.
     """
 
     root_id: str
@@ -337,6 +339,7 @@ class Task(Struct, frozen=True, kw_only=True, gc=False):
     transfers: int = 0
     takeovers: int = 0
     hop_count: int = 0
+    unseen: int = 0
 
     @property
     def unread(self) -> range:

@@ -52,10 +52,16 @@ class OpenWork(Struct, frozen=True, kw_only=True):
 
 
 class Termination(Struct, frozen=True, kw_only=True):
-    """Whether old work really ended: the works that were not seen to."""
+    """Whether old work really ended: the works that were not seen to.
+
+    Attributes:
+        running, residual: works on the books. unseen: how many helpers and calls were not seen to end with their
+        tenures; nobody watches them, so nothing is known of them since.
+    """
 
     running: tuple[OpenWork, ...]
     residual: tuple[OpenWork, ...]
+    unseen: int = 0
 
 
 class OpenEffectFact(Struct, frozen=True, kw_only=True):
@@ -121,6 +127,7 @@ async def facts_of(ledger: Ledger, task_id: str) -> Facts:
         termination=Termination(
             running=tuple(work for work in works if work.state != WorkState.RESIDUAL),
             residual=tuple(work for work in works if work.state == WorkState.RESIDUAL),
+            unseen=task.unseen,
         ),
         effects=await _effects(ledger, task_id),
         hops=task.hops,

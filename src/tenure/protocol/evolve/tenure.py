@@ -122,7 +122,7 @@ def _residual(task: Task, event: ev.ResidualDeclared) -> Task:
             state=WorkState.RESIDUAL,
         )
         works = (*works, handler)
-    return replace(task, works=works)
+    return replace(task, works=works, unseen=task.unseen + event.unseen)
 
 
 def _work_started(task: Task, event: ev.WorkStarted) -> Task:
