@@ -1,4 +1,4 @@
-"""Helpers are counted, not stored: that some were not seen to end stays readable after the handoff that counted them."""
+"""Helpers are counted, not stored: the count stays readable after the handoff that made it."""
 
 import asyncio
 from typing import Any
