@@ -10,7 +10,7 @@ FOLDERS = [".ci", "bench", "changes.d", "docs", "examples", "src", "tests"]
 LEFT_BEHIND = {"__pycache__", "_build"}
 MODULE_LINES = 450
 README = (ROOT / "README.md").read_text()
-PREFIX = "python3 -m venv .uv && .uv/bin/pip install -qq uv && .uv/bin/uv run --frozen "
+PREFIX = "python3 -m venv .uv && .uv/bin/pip install -q uv && .uv/bin/uv run --frozen "
 
 # Written so that no pattern matches itself.
 FOREIGN = {
