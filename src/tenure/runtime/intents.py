@@ -48,7 +48,7 @@ def intent_of(
     plain = to_plain(request)
     if not provider.name:
         raise RefusedError("misuse", f"{type(provider).__name__} has no name.")
-    if key is None and policy.name in ("external", "critical"):
+    if key in (None, "") and policy.name in ("external", "critical"):
         raise RefusedError("misuse", f"A {policy.name} effect names its key: the fields that are the business intent.")
     parts = plain
     if compare is not None:
@@ -57,10 +57,11 @@ def intent_of(
             raise RefusedError("misuse", f"Compared fields are not in the request: {', '.join(missing)}.")
         parts = {name: plain[name] for name in compare}
     key = provider.intent_key(plain) if key is None else key
+    named = canonical([provider.name, tool, str(key), another]).decode()  # no text in one part reads as another's end
     return Intent(
         provider=provider,
         tool=tool,
-        digest=text_digest(f"{provider.name}\x1f{tool}\x1f{key}\x1f{another}", salt),
+        digest=text_digest(named, salt),
         compared=text_digest(canonical(parts).decode(), salt),
         request=plain,
         policy=policy,
