@@ -11,6 +11,8 @@ from tenure.ledger.sqlite.statements import migrations, statements
 SCANS = {
     ("read", "effect_counts"): "SCAN effects USING COVERING INDEX effects_by_phase",  # a report
     ("read", "instances"): "SCAN instances",  # all of them are asked for
+    # What is open now, not what there ever was.
+    ("read", "open_instances"): ("SCAN instances USING COVERING INDEX instances_running", "SCAN holdings"),
     ("write", "last_position"): "SEARCH events",
     ("write", "last_note"): "SEARCH audit",
     ("read", "newest"): "SEARCH events",

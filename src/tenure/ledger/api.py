@@ -279,8 +279,8 @@ class Ledger(ABC):
         """The same from any thread but the event loop's."""
 
     @abstractmethod
-    async def instances(self) -> list[Instance]:
-        """All instances that were ever registered, newest first."""
+    async def instances(self, *, open_only: bool = False) -> list[Instance]:
+        """Instances, newest first: all that were ever registered, or those that have not ended or still hold something."""
 
     @abstractmethod
     async def held_by(self, instance_id: str) -> list[str]:

@@ -248,10 +248,12 @@ class MemoryLedger(Ledger):
             late = [(due, root_id, name) for due, root_id, name in dues if due is not None and due <= now]
         return [name for _, _, name in nsmallest(limit, late)]
 
-    async def instances(self) -> list[Instance]:
+    async def instances(self, *, open_only: bool = False) -> list[Instance]:
         """See :meth:`Ledger.instances`."""
         with self._using():
-            return list(reversed(self._shelf.instances.values()))
+            holders = {row[0] for row in self._shelf.holdings}
+            found = reversed(self._shelf.instances.values())
+            return [one for one in found if not open_only or not one.ended_at or one.instance_id in holders]
 
     async def held_by(self, instance_id: str) -> list[str]:
         """See :meth:`Ledger.held_by`."""

@@ -41,7 +41,7 @@ async def recover(ledger: Ledger, *, by: str) -> Recovery:
     found = recovered = left = 0
     failed: dict[str, str] = {}
     unfinished: dict[str, str] = {}
-    for instance in await ledger.instances():
+    for instance in await ledger.instances(open_only=True):
         if not await _observed_dead(instance):
             continue
         try:
@@ -63,7 +63,7 @@ async def recover(ledger: Ledger, *, by: str) -> Recovery:
 
 async def free_name(ledger: Ledger, name: str) -> None:
     """Note the end of dead instances of this name, so that whoever takes their place need not wait for their lease."""
-    for instance in await ledger.instances():
+    for instance in await ledger.instances(open_only=True):
         if instance.name == name and not instance.ended_at and await _observed_dead(instance):
             await asyncio.to_thread(ledger.retire_instance, instance.instance_id)
 

@@ -51,6 +51,14 @@ SELECT task_id FROM tasks WHERE due_at <= ? ORDER BY due_at, root_id, task_id LI
 -- name: instances
 SELECT instance_id, name, host, boot, pid, started, lease_ms, seen_at, ended_at FROM instances ORDER BY n DESC
 
+-- name: open_instances
+SELECT instance_id, name, host, boot, pid, started, lease_ms, seen_at, ended_at FROM instances
+WHERE n IN (
+  SELECT n FROM instances INDEXED BY instances_running WHERE ended_at = 0
+  UNION ALL
+  SELECT one.n FROM holdings CROSS JOIN instances AS one USING (instance_id)
+) ORDER BY n DESC
+
 -- name: held_by
 SELECT DISTINCT task_id FROM holdings WHERE instance_id = ? ORDER BY root_id, task_id
 

@@ -153,9 +153,9 @@ class SqliteLedger(Ledger):
         """See :meth:`Ledger.overdue_blocking`."""
         return self._reader.call_blocking(lambda reader: reader.overdue(limit))
 
-    async def instances(self) -> list[Instance]:
+    async def instances(self, *, open_only: bool = False) -> list[Instance]:
         """See :meth:`Ledger.instances`."""
-        return await self._reader.call(Reader.instances)
+        return await self._reader.call(lambda reader: reader.instances(open_only=open_only))
 
     async def held_by(self, instance_id: str) -> list[str]:
         """See :meth:`Ledger.held_by`."""

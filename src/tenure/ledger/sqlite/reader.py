@@ -130,9 +130,9 @@ class Reader:
         """Ids of tasks with a deadline that has passed."""
         return [row[0] for row in self._all("overdue", self.now(), limit)]
 
-    def instances(self) -> list[Instance]:
-        """Every instance."""
-        return [instance_of(row) for row in self._all("instances")]
+    def instances(self, *, open_only: bool) -> list[Instance]:
+        """Every instance, or those that a recovery has to look at."""
+        return [instance_of(row) for row in self._all("open_instances" if open_only else "instances")]
 
     def held_by(self, instance_id: str) -> list[str]:
         """Ids of tasks that mention an instance."""

@@ -167,6 +167,7 @@ class TimingRules(Rules):
         assert await attempt(instance("i4")) == "registered"
         listed = [(one.instance_id, one.ended_at > 0) for one in await ledger.instances()]
         assert listed == [("i4", False), ("i2", True), ("i3", False), ("i1", False)]
+        assert [one.instance_id for one in await ledger.instances(open_only=True)] == ["i4", "i3", "i1"]
 
     async def test_an_ended_instance_picks_nothing_up(self, driver: Driver, ledger: Ledger) -> None:
         await asyncio.to_thread(ledger.register, instance("i1"))
@@ -179,6 +180,8 @@ class TimingRules(Rules):
         with pytest.raises(Fenced):
             await driver.do(cmd.Claim, epoch=1, agent="a", instance="i1")
         assert (await driver.task()).tenure is None
+        (left,) = await ledger.instances(open_only=True)
+        assert (left.instance_id, left.ended_at > 0) == ("i1", True), "it has ended and still holds the pick-up"
 
     async def test_an_ended_instance_stays_ended(self, ledger: Ledger, clock: VirtualClock) -> None:
         await asyncio.to_thread(ledger.register, instance("i1"))
