@@ -280,7 +280,7 @@ class Ledger(ABC):
 
     @abstractmethod
     async def instances(self, *, open_only: bool = False) -> list[Instance]:
-        """Instances, newest first: all that were ever registered, or those that have not ended or still hold something."""
+        """Instances, newest first: all that were ever registered, or those not ended or still holding something."""
 
     @abstractmethod
     async def held_by(self, instance_id: str) -> list[str]:
