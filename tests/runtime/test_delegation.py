@@ -229,3 +229,28 @@ async def test_a_child_that_fails_fails_to_its_caller_and_not_to_a_person(ledger
     async with team.worker():
         handle = await team.submit(goal="g")
         assert (await handle.result(15)).value == ["failed", "raised"]
+
+
+async def test_a_key_of_another_agents_delegation_is_a_conflict(ledger: Ledger) -> None:
+    team = Team("t", ledger=ledger)
+
+    @team.agent(entry=True)
+    async def caller(own: Tenure[Any]) -> Complete[Any]:
+        await own.delegate("one", {}, key="k")
+        try:
+            await own.delegate("two", {}, key="k")
+        except Refused as error:
+            return Complete(error.code)
+        return Complete("none")
+
+    @team.agent
+    async def one(own: Tenure[Any]) -> Complete[Any]:
+        return Complete(1)
+
+    @team.agent
+    async def two(own: Tenure[Any]) -> Complete[Any]:
+        return Complete(2)
+
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        assert (await handle.result(15)).value == "intent_conflict"

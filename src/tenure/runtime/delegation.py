@@ -87,7 +87,15 @@ class Delegations:
             # After a crash the child is there already, whatever else would stand against a new one by now.
             if await self._hold.books.task(task_id) is None:
                 raise
+            await self._same_agent(task_id, agent)
         return task_id
+
+    async def _same_agent(self, task_id: str, agent: str) -> None:
+        """A key that named a child of another agent is not answered with that child's result."""
+        own = await self._hold.books.task(self._hold.task_id)
+        entry = next((child for child in own.children if child.child_id == task_id), None) if own else None
+        if entry is not None and entry.agent != agent:
+            raise Refused("intent_conflict", f"This key has opened a delegation to {entry.agent}.")
 
     async def join(self, task_id: str) -> Result:
         """Wait for a child's end. Its result is collected in the commit of the turn."""

@@ -114,6 +114,8 @@ def advance_books(draft: Draft, consumed: int, collected: tuple[str, ...], docum
 def keep_late(draft: Draft, command: cmd.Retire | cmd.Release) -> Verdict:
     """Keep what a former owner brings as evidence, and change nothing else.
 
+    Instances of past tenures are not kept, so that it speaks for one of them is taken at its word.
+
     Raises:
         Fenced: ``stale_epoch`` when the speaker never could have owned the task.
     """
