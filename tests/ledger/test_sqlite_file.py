@@ -13,12 +13,14 @@ import apsw
 import pytest
 
 from tenure.errors import Refused, TenureError, Unavailable
-from tenure.ledger import open_ledger
+from tenure.ledger import Beat, Ledger, open_ledger
 from tenure.ledger.memory import MemoryLedger
 from tenure.ledger.sqlite import SqliteLedger
 from tenure.ledger.sqlite.connection import APPLICATION_ID, open_reader, open_writer, translate
 from tenure.ledger.sqlite.statements import migrations
+from tenure.protocol import commands as cmd
 from tenure.testing.conformance import Driver, VirtualClock
+from tenure.testing.conformance.driver import body
 
 NOBODY = 65534
 
@@ -226,3 +228,58 @@ async def test_a_closed_ledger_is_one_complete_file(tmp_path: Path) -> None:
     async with SqliteLedger(str(tmp_path / "copy.db")) as copy:
         found = await copy.verify()
         assert (found.chain, found.replay, found.events, found.tasks) == ("verified", "equal", 4, 2)
+
+
+async def refused(ledger: Ledger, driver: Driver) -> str:
+    """Nothing is written and no lease prolonged; returns what the caller is told."""
+    before = await ledger.row("t")
+    with pytest.raises(Unavailable) as beaten:
+        await asyncio.to_thread(ledger.heartbeat, [Beat(task_id="t", epoch=2, instance="w1")], "w1")
+    with pytest.raises(Unavailable) as sent:
+        await driver.do(cmd.Send, message=body("hello"))
+    assert (beaten.value.code, sent.value.code) == ("ledger_unavailable", "ledger_unavailable")
+    assert await ledger.row("t") == before
+    return str(sent.value)
+
+
+@pytest.mark.parametrize("names", [("a.db", "a.db-wal", "a.db-shm"), ("a.db",), ("a.db-wal",)])
+async def test_a_file_that_was_removed_is_written_no_more(tmp_path: Path, names: tuple[str, ...]) -> None:
+    async with SqliteLedger(str(tmp_path / "a.db"), clock=VirtualClock()) as ledger:
+        driver = Driver(ledger)
+        await driver.owned()
+        for name in names:
+            (tmp_path / name).unlink()
+        assert f"The file {tmp_path / names[0]} was removed or replaced" in await refused(ledger, driver)
+        await make(str(tmp_path / "a.db") if len(names) == 3 else str(tmp_path / "b.db"))
+        await refused(ledger, driver)  # the path has a file again, but another one
+
+
+async def test_a_file_that_was_replaced_is_written_no_more_until_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, aside, other = (tmp_path / name for name in ("a.db", "aside.db", "b.db"))
+    await make(str(other))
+    monkeypatch.chdir(tmp_path)
+    async with SqliteLedger("a.db", clock=VirtualClock()) as ledger:
+        monkeypatch.chdir("/")  # the ledger stays where it was
+        driver = Driver(ledger)
+        await driver.owned()
+        path.rename(aside)
+        other.rename(path)
+        await refused(ledger, driver)
+        aside.rename(path)
+        assert (await driver.do(cmd.Send, message=body("hello"))).status == "done"
+        (beaten,) = await asyncio.to_thread(ledger.heartbeat, [Beat(task_id="t", epoch=2, instance="w1")])
+        assert beaten.error == ""
+    async with SqliteLedger(str(path)) as ledger:
+        assert (await Driver(ledger).task()).received == 1
+
+
+async def test_a_file_that_left_its_log_mode_is_brought_back_to_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.db")
+    await make(path)
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
+    async with SqliteLedger(path) as ledger:
+        assert (await Driver(ledger, "u").submit()).status == "done"

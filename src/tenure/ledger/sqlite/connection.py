@@ -47,6 +47,7 @@ def open_writer(path: str, *, vfs: str = "", schema: Sequence[str] = ()) -> apsw
         version = _version(connection, path, len(known))
         connection.execute(_WRITER)
         _upgrade(connection, version, known)
+        connection.pragma("user_version")  # a file that was in another mode has a log from the first read on
         return connection
     except (apsw.Error, TenureError) as error:
         if connection is not None:

@@ -11,6 +11,7 @@ from tenure.errors import Fenced, Refused
 from tenure.ledger.shelf import again
 from tenure.ledger.sqlite.connection import translate
 from tenure.ledger.sqlite.lane import Desk, Job
+from tenure.ledger.sqlite.place import Place
 from tenure.ledger.sqlite.store import Store
 
 
@@ -25,13 +26,20 @@ class WriterDesk(Desk[Store]):
         self.commits = 0
         self._store = store
         self._path = path
+        self._place = Place(path)
         self._announce = announce
 
     def serve(self, jobs: list[Job[Store]]) -> None:
         """Do a batch in one transaction; if one of them breaks it, each in a transaction of its own.
 
         A savepoint per job would say at once which one it was, at twice the cost of everything that a job writes.
+        Nothing is written, and no lease prolonged, in a file that others no longer get by its path.
         """
+        problem = self._place.problem()
+        if problem is not None:
+            for job in jobs:
+                job.error = problem
+            return
         try:
             self._transaction(jobs)
         except Exception:  # noqa: BLE001 - whatever it was, alone each job meets or does not meet it again
