@@ -385,7 +385,7 @@ def test_an_interrupted_run_leaves_no_process_behind(tmp_path: Path, number: sig
         mine = children_of(program.pid)
         assert len(mine) >= 4
         program.send_signal(number)
-        assert program.wait(20) == 130
+        assert program.wait(50) == 130
         assert "interrupted" in program.stderr.read()
     assert not [pid for pid in mine if is_alive(pid)]
     assert not list(tmp_path.glob("retail-*")), "its folder is gone as well"
