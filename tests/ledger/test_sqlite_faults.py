@@ -229,6 +229,7 @@ async def test_a_damaged_table_is_told_by_its_readers(ledger: SqliteLedger, tmp_
     with pytest.raises(Unavailable) as caught:
         await ledger.messages("t")
     assert caught.value.code == "ledger_unavailable"
+    connection_of(ledger).execute("ALTER TABLE outputs RENAME TO inputs")
 
 
 async def test_erased_content_is_in_no_file(ledger: SqliteLedger, tmp_path: Path) -> None:

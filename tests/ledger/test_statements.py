@@ -8,7 +8,7 @@ import pytest
 from tenure.ledger.sqlite.connection import open_writer
 from tenure.ledger.sqlite.statements import migrations, statements
 
-SCANS = {
+SCANS: dict[tuple[str, str], str | tuple[str, ...]] = {
     ("read", "effect_counts"): "SCAN effects USING COVERING INDEX effects_by_phase",  # a report
     ("read", "instances"): "SCAN instances",  # all of them are asked for
     # What is open now, not what there ever was.

@@ -19,11 +19,11 @@ from tenure.testing.conformance.driver import body
 
 @pytest.fixture
 async def path(tmp_path: Path) -> Path:
-    """A ledger with a tree of two tasks, an effect and a message, closed."""
+    """A ledger with a tree of two tasks, an effect, a message, an open offer and a conversation, closed."""
     path = tmp_path / "a.db"
     async with SqliteLedger(str(path), clock=VirtualClock()) as ledger:
         driver = Driver(ledger)
-        await driver.owned()
+        await driver.owned(conversation="talk")
         await driver.intend("e1")
         await driver.delegate("t.1")
         await driver.do(cmd.Send, message=body("hello"))
@@ -45,7 +45,7 @@ CHANGES = {
         """UPDATE events SET event = CAST(replace(CAST(event AS TEXT), '"sender":""', '"sender":"x"') AS BLOB)
         WHERE seq = 8""",
         "broken",
-        "equal",
+        "different",
         "t: event 8 does not continue the chain.",
     ),
     "an event's digest": (
@@ -136,6 +136,144 @@ CHANGES = {
         f"t: the body {body('hello').digest} has been changed.",
     ),
 }
+
+
+EFFECT = "t: the row of effect e1 says what its state does not."
+MESSAGES = "t: its events give other rows of messages."
+OFFERS = "t.1: its events give other rows of open offers."
+HOLDINGS = "t: its events give other rows of the instances that it mentions."
+
+DERIVED = {
+    "an effect's intent": ("UPDATE effects SET intent = 'another'", EFFECT),
+    "an effect's phase": ("UPDATE effects SET phase = 'confirmed'", EFFECT),
+    "an effect's settlement": ("UPDATE effects SET settled = 1", EFFECT),
+    "an effect's version": ("UPDATE effects SET version = 9", EFFECT),
+    "an effect's task": ("UPDATE effects SET task_id = 't.1'", "t.1: its events give another state of effect e1."),
+    "an effect of nowhere": ("UPDATE effects SET task_id = 's'", "t: a row of effects belongs to nothing: s."),
+    "an effect that is none": (
+        "UPDATE effects SET state = CAST('{}' AS BLOB)",
+        "t: the stored state of effect e1 cannot be read.",
+    ),
+    "a message's number": ("UPDATE inputs SET n = 2", MESSAGES),
+    "a message's time": ("UPDATE inputs SET at = 1", MESSAGES),
+    "a message's sender": ("UPDATE inputs SET sender = 'customer-07'", MESSAGES),
+    "a message's question": ("UPDATE inputs SET question_id = 'q1'", MESSAGES),
+    "a message's body": ("UPDATE inputs SET digest = 'another'", MESSAGES),
+    "a message that is gone": ("DELETE FROM inputs", MESSAGES),
+    "a message too many": ("INSERT INTO inputs VALUES ('t', 't', 2, 1, '', '', '')", MESSAGES),
+    "a message to nobody": (
+        "INSERT INTO inputs VALUES ('u', 'u.1', 2, 1, '', '', '')",
+        "u: a row of inputs belongs to nothing: u.1.",
+    ),
+    "an offer's agent": ("UPDATE offers SET agent = 'b'", OFFERS),
+    "an offer's position": ("UPDATE offers SET position = 1", OFFERS),
+    "an offer's epoch": ("UPDATE offers SET epoch = 9", OFFERS),
+    "an offer's kind": ("UPDATE offers SET kind = 'claim'", OFFERS),
+    "an offer's payload": ("UPDATE offers SET payload = 'another'", OFFERS),
+    "an offer's time": ("UPDATE offers SET issued_at = 1", OFFERS),
+    "an offer's deadline": ("UPDATE offers SET deadline = 1", OFFERS),
+    "an offer that is gone": ("DELETE FROM offers", OFFERS),
+    "an offer that is over": (
+        "INSERT INTO offers VALUES ('t', 't', 'a', 2, 1, 'start', '', 1, 1)",
+        "t: its events give other rows of open offers.",
+    ),
+    "an instance that is not mentioned": ("INSERT INTO holdings VALUES ('w2', 't', 't', '')", HOLDINGS),
+    "an owner that is gone": ("DELETE FROM holdings WHERE source = ''", HOLDINGS),
+    "a sender that is gone": ("DELETE FROM holdings WHERE source = 'e1'", HOLDINGS),
+    "a conversation's task": (
+        "UPDATE conversations SET task_id = 't.1'",
+        "t: its conversation points to t.1.",
+    ),
+    "a conversation that is gone": ("DELETE FROM conversations", "t: its conversation points to nothing."),
+    "a conversation of nobody": (
+        "INSERT INTO conversations VALUES ('another', 't')",
+        "1 conversations point to a task of which they are none.",
+    ),
+    "a task's revision": (
+        "UPDATE tasks SET revision = 7 WHERE task_id = 't'",
+        "t: its row says revision 7, active; its state does not.",
+    ),
+    "a task's position": (
+        "UPDATE tasks SET position = 99 WHERE task_id = 't'",
+        "t: its row says position 99; its first event does not.",
+    ),
+    "a task that is none": (
+        "UPDATE tasks SET state = CAST('{}' AS BLOB) WHERE task_id = 't'",
+        "t: its stored state cannot be read.",
+    ),
+    "a tree that is none": ("UPDATE trees SET state = x'ff'", "t: its stored tree cannot be read."),
+    "a receipt that is none": (
+        "UPDATE commands SET receipt = CAST('{}' AS BLOB) WHERE command_id = 'command-1'",
+        "t: the receipt of command command-1 cannot be read: ",
+    ),
+    "a command of nowhere": (
+        "INSERT INTO commands VALUES ('s', 'command-1', x'', x'')",
+        "s: a row of commands belongs to nothing: command-1.",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DERIVED)
+async def test_a_change_of_what_the_events_give_is_found(path: Path, what: str) -> None:
+    sql, problem = DERIVED[what]
+    found = await after(path, sql)
+    assert (found.chain, found.replay, found.file) == ("verified", "different", "sound")
+    assert [text for text in found.problems if text.startswith(problem)] != []
+
+
+async def test_what_was_not_changed_is_not_reported(path: Path) -> None:
+    found = await after(path, "SELECT 1")
+    assert (found.chain, found.replay, found.file, found.problems) == ("verified", "equal", "sound", ())
+
+
+async def test_a_changed_head_breaks_the_chain(path: Path) -> None:
+    found = await after(path, "UPDATE tasks SET head = zeroblob(32) WHERE task_id = 't'")
+    assert (found.chain, found.problems) == (
+        "broken",
+        ("t: the newest digest in its row is not that of event 8.",),
+    )
+
+
+RULES = {
+    "a candidate that is none": ('"index":0', '"index":7', "task_id = 't' AND seq = 2", "t: event 2"),
+    "another task": ('"task_id":"t"', '"task_id":"s"', "task_id = 't' AND seq = 1", "t: event 1"),
+    "an outcome that is none": ("effect.intended", "effect.observed", "seq > 0", "t: event 6"),
+}
+
+
+@pytest.mark.parametrize("what", RULES)
+async def test_an_event_that_breaks_the_rules_is_reported(path: Path, what: str) -> None:
+    old, new, where, problem = RULES[what]
+    change = f"UPDATE events SET event = CAST(replace(CAST(event AS TEXT), '{old}', '{new}') AS BLOB) WHERE {where}"
+    found = await after(path, change)
+    assert (found.chain, found.replay) == ("broken", "different")
+    assert [text for text in found.problems if text.startswith(f"{problem} cannot be replayed: ")] != []
+
+
+async def test_a_text_that_is_none_is_a_corrupt_file(path: Path) -> None:
+    with pytest.raises(Refused) as caught:
+        await after(path, "UPDATE inputs SET sender = CAST(x'ff' AS TEXT)")
+    assert caught.value.code == "corrupt_file"
+
+
+async def converse(ledger: Ledger) -> None:
+    """A conversation with a task that has ended, and another one."""
+    first = Driver(ledger)
+    await first.owned(conversation="talk")
+    await first.complete()
+    await Driver(ledger, "a").submit(conversation="talk")
+
+
+async def test_a_conversation_points_to_its_newest_task(tmp_path: Path) -> None:
+    path = tmp_path / "b.db"
+    async with MemoryLedger(VirtualClock()) as memory, SqliteLedger(str(path), clock=VirtualClock()) as file:
+        for ledger in (memory, file):
+            await converse(ledger)
+            assert (await ledger.verify()).problems == ()
+    found = await after(path, "UPDATE conversations SET task_id = 't'")
+    assert found.problems == ("a: its conversation points to t.",)
+    found = await after(path, "DELETE FROM conversations")
+    assert found.problems == ("a: its conversation points to nothing.", "t: its conversation points to nothing.")
 
 
 @pytest.mark.parametrize("what", CHANGES)

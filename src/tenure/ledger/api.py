@@ -148,8 +148,14 @@ class Refusal(Struct, frozen=True, kw_only=True):
 class Verification(Struct, frozen=True, kw_only=True):
     """What a verification has found. Each word states one thing that was checked.
 
+    It does not see what no event tells: the end of a lease, the audit, instances and their ends, a receipt that was
+    deleted or changed to another one. Nor does it see, without heads kept elsewhere, that a tail of events or a whole
+    tree was removed together with all that was derived from it, or that somebody computed a chain anew.
+
     Attributes:
-        chain: ``verified`` or ``broken``. replay: ``equal`` or ``different``. file: ``sound`` or ``damaged``.
+        chain: ``verified`` or ``broken``. replay: ``equal`` or ``different``: the events give, or do not give, the
+            stored states of tasks, trees and effects, and every row of messages, open offers, held instances and
+            conversations. file: ``sound`` or ``damaged``.
         heads: newest chain digest of each task, to be published elsewhere: a cut tail shows against them.
         erased: bodies that are gone by erasure. missing: bodies that are gone without one.
         problems: one sentence per finding, with task and event.
@@ -300,7 +306,9 @@ class Ledger(ABC):
 
     @abstractmethod
     async def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
-        """Check the file, every task's chain, and that folding its events gives its stored state.
+        """Check the file, every task's chain, and that folding its events gives all that is stored of it.
+
+        :class:`Verification` says what cannot be seen.
 
         Args:
             progress: called now and then, from whatever thread verifies, with the number of events that were checked

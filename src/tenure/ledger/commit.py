@@ -27,6 +27,8 @@ OfferRow = tuple[str, str, str, int, int, str, str, int, int]
 """root_id, task_id, agent, position, epoch, kind, payload, issued_at, deadline."""
 HoldingRow = tuple[str, str, str, str]
 """instance_id, root_id, task_id, source: the task itself (empty) or the effect whose sender it is."""
+EffectColumns = tuple[str, str, str, str, str, int, int]
+"""root_id, effect_id, task_id, intent, phase, settled (0 or 1), version."""
 
 encode_receipt = msgspec.json.Encoder().encode
 decode_receipt = msgspec.json.Decoder(Receipt).decode
@@ -155,12 +157,16 @@ _BEGIN = frozenset({ev.InputReceived, ev.TaskSubmitted, ev.EffectIntended})
 def _began(result: Plan, began: dict[str, int], event: ev.Event, task_id: str, position: int) -> None:
     """Note what begins with an event."""
     if isinstance(event, ev.InputReceived):
-        row = (result.root_id, task_id, event.n, event.at, event.sender, event.question_id, event.body)
-        result.inputs.append(row)
+        result.inputs.append(input_row(result.root_id, task_id, event))
     elif isinstance(event, ev.EffectIntended):
         began["effect:" + event.effect_id] = position
     else:
         began[task_id] = position
+
+
+def input_row(root_id: str, task_id: str, event: ev.InputReceived) -> InputRow:
+    """The row of a message."""
+    return (root_id, task_id, event.n, event.at, event.sender, event.question_id, event.body)
 
 
 def _referred_to(body: Body, events: list[EventRow]) -> bool:
@@ -179,30 +185,31 @@ def _task(result: Plan, held: Held | None, task: Task, head: bytes, began: dict[
     revision = before.revision if before else 0
     due_at = next_deadline(task, lease_until)
     result.tasks.append(TaskWrite(task, revision, lease_until, due_at, head, began.get(task.task_id, 0)))
-    old, new = _open_offer(before), _open_offer(task)
+    old, new = open_offer(before), open_offer(task)
     if old is not new:
-        _offers(result, task, old, new, began)
-    _holdings(result, task.task_id, "", _mentioned(before), _mentioned(task))
+        # Keep the list of offers that may be picked up in step with the task.
+        if old is not None:
+            result.closed.append(task.task_id)
+        if new is not None:
+            result.opened += offer_rows(task, new, began["offer:" + task.task_id])
+    _holdings(result, task.task_id, "", mentioned(before), mentioned(task))
 
 
-def _open_offer(task: Task | None) -> Offer | None:
+def open_offer(task: Task | None) -> Offer | None:
+    """A task's offer while it may be picked up."""
     offer = task.offer if task else None
     return offer if offer is not None and offer.state is OfferState.OPEN else None
 
 
-def _offers(result: Plan, task: Task, old: Offer | None, new: Offer | None, began: dict[str, int]) -> None:
-    """Keep the list of offers that may be picked up in step with the task."""
-    if old is not None:
-        result.closed.append(task.task_id)
-    if new is None:
-        return
-    position = began["offer:" + task.task_id]
-    offered = (position, task.epoch, new.kind, new.payload, task.at, new.deadline)
-    for agent in dict.fromkeys(entry.agent for entry in new.open_to):
-        result.opened.append((task.root_id, task.task_id, agent, *offered))
+def offer_rows(task: Task, offer: Offer, position: int) -> list[OfferRow]:
+    """One row for each agent that may pick an open offer up. ``task``: as it was when the offer was issued."""
+    offered = (position, task.epoch, offer.kind, offer.payload, task.at, offer.deadline)
+    return [
+        (task.root_id, task.task_id, agent, *offered) for agent in dict.fromkeys(one.agent for one in offer.open_to)
+    ]
 
 
-def _mentioned(task: Task | None) -> set[str]:
+def mentioned(task: Task | None) -> set[str]:
     """Instances that have the tenure, a pick-up or an open work."""
     if task is None:
         return set()
@@ -214,10 +221,15 @@ def _mentioned(task: Task | None) -> set[str]:
     return found
 
 
+def holding_rows(names: set[str], root_id: str, task_id: str, source: str) -> list[HoldingRow]:
+    """One row for each instance that a task mentions, itself or as the sender of an effect."""
+    return [(name, root_id, task_id, source) for name in sorted(names)]
+
+
 def _holdings(result: Plan, task_id: str, source: str, before: set[str], after: set[str]) -> None:
     if before != after:
-        result.dropped += [(name, result.root_id, task_id, source) for name in sorted(before - after)]
-        result.held += [(name, result.root_id, task_id, source) for name in sorted(after - before)]
+        result.dropped += holding_rows(before - after, result.root_id, task_id, source)
+        result.held += holding_rows(after - before, result.root_id, task_id, source)
 
 
 def _effects(result: Plan, books: Books, verdict: Verdict, began: dict[str, int]) -> None:
@@ -229,8 +241,16 @@ def _effects(result: Plan, books: Books, verdict: Verdict, began: dict[str, int]
             continue
         position = began.get("effect:" + effect.effect_id, 0)
         result.effects.append(EffectWrite(effect, before.version if before else 0, position))
-        _holdings(result, effect.task_id, effect.effect_id, _senders(before), _senders(effect))
+        _holdings(result, effect.task_id, effect.effect_id, senders(before), senders(effect))
 
 
-def _senders(effect: Effect | None) -> set[str]:
+def senders(effect: Effect | None) -> set[str]:
+    """Instances whose request may still be under way."""
     return set() if effect is None or effect.state.settled else set(effect.senders)
+
+
+def effect_columns(effect: Effect) -> EffectColumns:
+    """What stands beside an effect's state, so that its row is found."""
+    state = effect.state
+    key = (effect.root_id, effect.effect_id, effect.task_id, effect.intent)
+    return (*key, state.value, int(state.settled), effect.version)

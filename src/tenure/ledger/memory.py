@@ -27,9 +27,8 @@ from tenure.ledger.api import (
 from tenure.ledger.clock import Clock, system_clock
 from tenure.ledger.commit import Held
 from tenure.ledger.erasing import check_erasable, digests_of
-from tenure.ledger.memory_shelf import MemoryShelf
+from tenure.ledger.memory_shelf import MemoryShelf, verify_shelf
 from tenure.ledger.shelf import again, refusal, run
-from tenure.ledger.verifying import Verifier
 from tenure.ledger.wakeups import Wakeups
 from tenure.protocol.body import Body
 from tenure.protocol.commands import Command, Receipt
@@ -281,18 +280,7 @@ class MemoryLedger(Ledger):
     async def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
         """See :meth:`Ledger.verify`."""
         with self._using():
-            verifier = Verifier(len(self._shelf.events), progress)
-            for root_id, tree in self._shelf.trees.items():
-                verifier.open_tree(root_id)
-                for task_id, held in self._shelf.tasks.items():
-                    if held.task.root_id != root_id:
-                        continue
-                    effects = await self.effects(task_id)
-                    stream = (row for row in self._shelf.events if row[2] == task_id)
-                    verifier.task(held, next_deadline(held.task, held.lease_until), stream, effects)
-                stored = {digest: body for (root, digest), body in self._shelf.bodies.items() if root == root_id}
-                verifier.close_tree(tree, stored.items())
-            return verifier.finding()
+            return verify_shelf(self._shelf, progress)
 
     async def close(self) -> None:
         """See :meth:`Ledger.close`."""

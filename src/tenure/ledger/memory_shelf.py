@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from tenure.ledger.api import Instance, Refusal
-from tenure.ledger.commit import EventRow, Held, HoldingRow, InputRow, OfferRow, Plan, encode_receipt
+from tenure.ledger.api import Instance, Refusal, Verification
+from tenure.ledger.commit import EventRow, Held, HoldingRow, InputRow, OfferRow, Plan, effect_columns, encode_receipt
 from tenure.ledger.shelf import Conflict
+from tenure.ledger.verifying import Stored, Verifier
 from tenure.protocol.body import Body
+from tenure.protocol.decide import next_deadline
 from tenure.protocol.state import Effect, Tree
 
 
@@ -105,3 +107,42 @@ class MemoryShelf:
             self.effects[plan.root_id, effect.effect_id] = effect
             if not write.before:
                 self.by_intent.setdefault((plan.root_id, effect.intent), []).append(effect.effect_id)
+
+
+def verify_shelf(shelf: MemoryShelf, progress: Callable[[int, int], None] | None) -> Verification:
+    """Check the tables against the events."""
+
+    def conversing(conversation: str) -> tuple[str, int]:
+        task_id = shelf.conversing(conversation)
+        return task_id, shelf.positions.get(task_id, 0)
+
+    verifier = Verifier(len(shelf.events), conversing, progress)
+    for root_id, tree in shelf.trees.items():
+        verifier.open_tree(root_id)
+        for task_id, held in shelf.tasks.items():
+            if held.task.root_id == root_id:
+                stream = (row for row in shelf.events if row[2] == task_id)
+                verifier.task(_stored(shelf, held), stream, iter(shelf.inputs.get(task_id, ())))
+        bodies = ((digest, body) for (root, digest), body in shelf.bodies.items() if root == root_id)
+        receipts = ((name, receipt) for (root, name), (_, receipt) in shelf.commands.items() if root == root_id)
+        verifier.close_tree(tree, bodies, receipts)
+    verifier.conversations(len(shelf.conversations))
+    return verifier.finding()
+
+
+def _stored(shelf: MemoryShelf, held: Held) -> Stored:
+    task = held.task
+    return Stored(
+        root_id=task.root_id,
+        task_id=task.task_id,
+        position=shelf.positions[task.task_id],
+        revision=task.revision,
+        phase=task.phase.value,
+        due_at=next_deadline(task, held.lease_until),
+        lease_until=held.lease_until,
+        head=held.head,
+        task=task,
+        effects=[(effect_columns(one), one) for one in shelf.effects.values() if one.task_id == task.task_id],
+        offers=shelf.offers.get(task.task_id, []),
+        holdings=[row for row in shelf.holdings if row[2] == task.task_id],
+    )

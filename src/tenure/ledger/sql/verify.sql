@@ -1,20 +1,43 @@
--- Statements of the verification: they read everything, in streams.
+-- Statements of the verification: they read everything, in streams that go through the trees and tasks in one order.
+-- Where no index has that order, SQLite sorts: only what is held now.
 
 -- name: trees
 SELECT root_id, state FROM trees ORDER BY root_id
 
 -- name: tasks_of_tree
-SELECT state, lease_until, head, due_at, revision, phase FROM tasks WHERE root_id = ? ORDER BY task_id
+SELECT task_id, position, revision, phase, due_at, lease_until, head, state FROM tasks WHERE root_id = ?
+ORDER BY task_id
 
 -- name: events_of_task
 SELECT position, root_id, task_id, seq, epoch, digest, event FROM events WHERE root_id = ? AND task_id = ?
 ORDER BY position
 
--- name: effects_of_task
-SELECT state FROM effects WHERE root_id = ? AND task_id = ?
+-- name: effects
+SELECT root_id, task_id, effect_id, intent, phase, settled, version, state FROM effects ORDER BY root_id, task_id
+
+-- name: inputs
+SELECT root_id, task_id, n, at, sender, question_id, digest FROM inputs ORDER BY root_id, task_id, n
+
+-- name: offers
+SELECT root_id, task_id, agent, position, epoch, kind, payload, issued_at, deadline FROM offers
+ORDER BY root_id, task_id, agent
+
+-- name: holdings
+SELECT root_id, task_id, instance_id, source FROM holdings ORDER BY root_id, task_id
+
+-- name: commands
+SELECT root_id, command_id, receipt FROM commands ORDER BY root_id, command_id
 
 -- name: bodies_of_tree
 SELECT digest, nonce, content FROM bodies WHERE root_id = ?
+
+-- name: conversing
+SELECT conversations.task_id, coalesce(tasks.position, 0) FROM conversations
+LEFT JOIN tasks ON tasks.root_id = conversations.task_id AND tasks.task_id = conversations.task_id
+WHERE conversation = ?
+
+-- name: count_conversations
+SELECT count(*) FROM conversations
 
 -- name: count_events
 SELECT count(*) FROM events

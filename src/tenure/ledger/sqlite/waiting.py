@@ -7,7 +7,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from tenure.ledger.commit import EffectWrite, Plan, TaskWrite, encode_receipt
+from tenure.ledger.commit import EffectWrite, Plan, TaskWrite, effect_columns, encode_receipt
 from tenure.ledger.shelf import Conflict
 from tenure.ledger.sqlite.statements import statements
 
@@ -85,13 +85,12 @@ class Waiting:
 
     def _effect(self, change: EffectWrite) -> None:
         """An effect's row, guarded by the version that was read."""
-        effect = change.effect
-        state = (effect.state, int(effect.state.settled), effect.version, encode(effect))
+        effect, columns = change.effect, effect_columns(change.effect)
         if change.before:
-            self._rows["change_effect"].append((*state, effect.root_id, effect.effect_id, change.before))
+            row = (*columns[4:], encode(effect), effect.root_id, effect.effect_id, change.before)
+            self._rows["change_effect"].append(row)
         else:
-            key = (change.position, effect.root_id, effect.effect_id, effect.task_id, effect.intent)
-            self._rows["add_effect"].append((*key, *state))
+            self._rows["add_effect"].append((change.position, *columns, encode(effect)))
 
     def flush(self) -> None:
         """Write everything that waits. Whoever catches an error of this ends the transaction.
