@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def command() -> tuple[list[str], str]:
     """How to start the worker, or why it cannot be started."""
     if importlib.util.find_spec("dbos") is not None:
         return [sys.executable, *WORKER], ""
-    uv = shutil.which("uv")
+    uv = os.environ.get("UV") or shutil.which("uv")  # `uv run` names itself, wherever it is
     if uv is None:
         return [], "dbos is not installed and uv is not on the path; run it in the dependency group `bench`."
     return [uv, "run", "--quiet", "--isolated", "--frozen", "--group", "bench", "python", *WORKER], ""

@@ -102,6 +102,7 @@ def test_without_dbos_the_comparison_says_why_it_is_missing(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.delenv("UV", raising=False)
     (found,) = report_of(capsys, "--only", "dbos")["measures"]
     assert (found["points"], found["met"]) == ([], None)
     assert "uv is not on the path" in found["notes"][-1]

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from concurrent.futures import Future
 
 import pytest
 
@@ -109,10 +110,16 @@ def test_a_loop_that_has_ended_is_not_waited_for() -> None:
     asyncio.run(lane.stop())
 
 
-async def test_a_desk_by_itself_does_nothing() -> None:
-    desk: Desk[None] = Desk()
+async def test_a_desk_needs_to_serve_and_nothing_else() -> None:
+    class Idle(Desk[None]):
+        def serve(self, jobs: list[Job[None]]) -> None:
+            for job in jobs:
+                job.value = "served"
+
+    desk = Idle()
     desk.idle()
     desk.close()
     assert desk.pause is None
-    with pytest.raises(NotImplementedError):
-        desk.serve([])
+    job: Job[None] = Job(lambda _: None, Future(), None)
+    desk.serve([job])
+    assert job.value == "served"

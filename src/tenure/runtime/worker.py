@@ -126,11 +126,6 @@ class Worker:
         """Number of offers and tenures it is at."""
         return len(self._serving)
 
-    async def drained(self) -> None:
-        """Wait until nothing is running here."""
-        while self._serving:
-            await asyncio.wait([task for task, _ in self._serving.values()])
-
     async def _pick_up_forever(self) -> None:
         position = 0
         while not self._draining.is_set():

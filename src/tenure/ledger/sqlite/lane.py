@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import queue
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
@@ -50,12 +51,12 @@ class Job(Generic[S]):
             self.future.set_result(self.value)
 
 
-class Desk(Generic[S]):
+class Desk(ABC, Generic[S]):
     """What the thread runs: opened, used and closed on it alone."""
 
+    @abstractmethod
     def serve(self, jobs: list[Job[S]]) -> None:
         """Do the jobs and set the value or the error of each."""
-        raise NotImplementedError
 
     def idle(self) -> None:
         """Called about every :attr:`pause` seconds, if that is set."""
