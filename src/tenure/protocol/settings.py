@@ -53,6 +53,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     agents: int = 64
 
 
+_MAY_BE_NONE = frozenset({"transfers", "delegations", "turn_delegations", "nudges", "repeats"})
+"""Budgets: none at all is a budget too."""
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """Deadlines and fallbacks of one task. Durations are milliseconds.
 
@@ -68,7 +72,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         retire_ms: longest time from INITIATED to the end of the tenure; at least every grace.
         cancel_ms: longest wait for a requested cancellation before a person is asked.
         question_ms: due time of an escalation that names none.
-        transfers: transfer budget of the task.
+        transfers, delegations: budgets of the task, counted apart. turn_delegations: budget of one turn.
+        nudges: how often in a row a turn is handed back with words before its fallback.
+        calls_ms: how long the calls beside a transfer may take before they are asked to end.
+        repeats: how often an edge may be used again without progress.
+        approval_ms: how long a person's approval of an effect holds.
         takeovers: how often a lost tenure is offered again before a person is asked.
         payload_bytes: size limit of the sender's part.
         unread: limit of input that nobody has consumed.
@@ -78,6 +86,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         on_failure: what a failure without a sender leads to.
         on_unanswered: finite fallback of an escalation that nobody answers.
         fallback: the agent or person who answers for what is left open in the end.
+        supervisor: the agent that gets a task which goes round in circles; without one a person does.
     """
 
     lease_ms: int = 15 * SECOND
@@ -92,6 +101,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     cancel_ms: int = 2 * MINUTE
     question_ms: int = DAY
     transfers: int = 16
+    delegations: int = 64
+    turn_delegations: int = 8
+    nudges: int = 2
+    calls_ms: int = 10 * SECOND
+    repeats: int = 2
+    approval_ms: int = HOUR
     takeovers: int = 8
     payload_bytes: int = 64 * 1024
     unread: int = 1_000
@@ -101,6 +116,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     on_failure: Literal["escalate", "fail"] = "escalate"
     on_unanswered: Literal["fail", "cancel"] = "fail"
     fallback: str = "person:operator"
+    supervisor: str = ""
 
     def check(self) -> None:
         """Refuse values that contradict each other.
@@ -111,8 +127,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         """
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if isinstance(value, int | float) and (isinstance(value, float) or value < 1):
-                raise Refused("invalid", f"{name} is {value}; it must be a whole number, at least 1.")
+            least = 0 if name in _MAY_BE_NONE else 1
+            if isinstance(value, int | float) and (isinstance(value, float) or value < least):
+                raise Refused("invalid", f"{name} is {value}; it must be a whole number, at least {least}.")
         if not self.fallback:
             raise Refused("invalid", "fallback is empty; somebody must answer for what is left open.")
         if self.ack_ms > self.transition_ms:
