@@ -1,0 +1,1 @@
+"""Routing graphs as files: reading, judging, drawing. The graph itself is in :mod:`tenure.protocol.graph`."""
