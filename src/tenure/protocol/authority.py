@@ -56,7 +56,7 @@ def tools_of(authority: tuple[str, ...]) -> frozenset[str]:
 
 def within(asked: tuple[str, ...], held: tuple[str, ...]) -> tuple[str, ...]:
     """The part of an authority that another one covers: tools of both, each with the lower of its limits."""
-    if asked == held or held == (ANY,):
+    if held in (asked, (ANY,)):
         return asked
     mine, theirs = _table(asked), _table(held)
     found = []

@@ -1,7 +1,7 @@
 """The routing graph: who may hand what to whom, as a design that is reviewed, saved, versioned and enforced.
 
-This is the form in which files, the ledger and Python share it. :class:`Graph` holds what was said; what was not said is
-filled by the defaults of :mod:`tenure.protocol.settings`. Its digest names one version for ever.
+This is the form in which files, the ledger and Python share it. :class:`Graph` holds what was said; what was not said
+is filled by the defaults of :mod:`tenure.protocol.settings`. Its digest names one version for ever.
 """
 
 from __future__ import annotations
