@@ -18,6 +18,7 @@ from msgspec import Struct
 from tenure.protocol.body import Body
 from tenure.protocol.commands import Command, Receipt
 from tenure.protocol.events import Event
+from tenure.protocol.graph import Graph
 from tenure.protocol.state import Effect, Task, Tree
 from tenure.protocol.vocabulary import OfferKind, Phase
 
@@ -123,6 +124,19 @@ class Instance(Struct, frozen=True, kw_only=True):
     ended_at: int = 0
 
 
+class SavedGraph(Struct, frozen=True, kw_only=True):
+    """A version of a routing graph. It never changes and is never deleted: tasks keep the one they began under.
+
+    Attributes:
+        digest: its name. n: number of the version in this ledger, from 1. saved_at: when it was first saved.
+    """
+
+    digest: str
+    n: int
+    saved_at: int
+    graph: Graph
+
+
 class Refusal(Struct, frozen=True, kw_only=True):
     """A refused or fenced command, or an erasure, kept outside revision and chain.
 
@@ -155,7 +169,7 @@ class Verification(Struct, frozen=True, kw_only=True):
     Attributes:
         chain: ``verified`` or ``broken``. replay: ``equal`` or ``different``: the events give, or do not give, the
             stored states of tasks, trees and effects, and every row of messages, open offers, held instances and
-            conversations. file: ``sound`` or ``damaged``.
+            conversations, and every graph that they name is there as it was. file: ``sound`` or ``damaged``.
         heads: newest chain digest of each task, to be published elsewhere: a cut tail shows against them.
         erased: bodies that are gone by erasure. missing: bodies that are gone without one.
         problems: one sentence per finding, with task and event.
@@ -224,6 +238,13 @@ class Ledger(ABC):
             Refused: ``unknown_task``; ``wrong_phase`` while the task has not ended.
         """
 
+    @abstractmethod
+    async def save_graph(self, graph: Graph) -> str:
+        """Keep a version of a routing graph, and return its digest. Saving the same one again changes nothing.
+
+        The graph is kept as it is; whether it is a good one is for ``tenure check`` to say.
+        """
+
     # --- reading ------------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -267,6 +288,14 @@ class Ledger(ABC):
         Raises:
             Refused: ``invalid`` when the ledger never had it.
         """
+
+    @abstractmethod
+    async def graph(self, digest: str) -> SavedGraph | None:
+        """A version of a routing graph by its digest."""
+
+    @abstractmethod
+    async def graphs(self, *, team: str = "", limit: int = 100) -> list[SavedGraph]:
+        """Saved versions, the newest first, of one team or of all."""
 
     @abstractmethod
     async def conversation(self, conversation: str) -> str:

@@ -20,6 +20,7 @@ from tenure.ledger.api import (
     OpenOffer,
     Recorded,
     Refusal,
+    SavedGraph,
     TaskRow,
     Verification,
     root_of,
@@ -33,6 +34,7 @@ from tenure.ledger.wakeups import Wakeups
 from tenure.protocol.body import Body
 from tenure.protocol.commands import Command, Receipt
 from tenure.protocol.decide import next_deadline
+from tenure.protocol.graph import Graph
 from tenure.protocol.state import Effect, Task, Tree
 from tenure.protocol.vocabulary import OfferKind, Phase
 
@@ -126,6 +128,12 @@ class MemoryLedger(Ledger):
             shelf.audit.append(note)
             return count
 
+    async def save_graph(self, graph: Graph) -> str:
+        """See :meth:`Ledger.save_graph`."""
+        with self._using():
+            saved = SavedGraph(digest=graph.digest, n=len(self._shelf.graphs) + 1, saved_at=self._clock(), graph=graph)
+            return self._shelf.graphs.setdefault(graph.digest, saved).digest
+
     # --- reading ------------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -206,6 +214,17 @@ class MemoryLedger(Ledger):
             if (root_id, digest) not in self._shelf.bodies:
                 raise rows.unknown_body(root_id, digest)
             return self._shelf.bodies[root_id, digest]
+
+    async def graph(self, digest: str) -> SavedGraph | None:
+        """See :meth:`Ledger.graph`."""
+        with self._using():
+            return self._shelf.graphs.get(digest)
+
+    async def graphs(self, *, team: str = "", limit: int = 100) -> list[SavedGraph]:
+        """See :meth:`Ledger.graphs`."""
+        with self._using():
+            found = [saved for saved in self._shelf.graphs.values() if team in ("", saved.graph.team)]
+            return found[::-1][:limit]
 
     async def conversation(self, conversation: str) -> str:
         """See :meth:`Ledger.conversation`."""

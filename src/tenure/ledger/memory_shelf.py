@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tenure.ledger.api import Instance, Refusal, Verification
+from tenure.ledger.api import Instance, Refusal, SavedGraph, Verification
 from tenure.ledger.commit import EventRow, Held, HoldingRow, InputRow, OfferRow, Plan, effect_columns, encode_receipt
 from tenure.ledger.shelf import Conflict
 from tenure.ledger.verifying import Stored, Verifier
 from tenure.protocol.body import Body
 from tenure.protocol.decide import next_deadline
+from tenure.protocol.graph import Graph
 from tenure.protocol.state import Effect, Tree
 
 
@@ -31,6 +32,7 @@ class MemoryShelf:
         self.offers: dict[str, list[OfferRow]] = {}
         self.holdings: set[HoldingRow] = set()
         self.instances: dict[str, Instance] = {}
+        self.graphs: dict[str, SavedGraph] = {}
         self.audit: list[Refusal] = []
 
     def recorded(self, root_id: str, command_id: str) -> tuple[bytes, bytes] | None:
@@ -58,6 +60,11 @@ class MemoryShelf:
         """See :class:`tenure.ledger.shelf.Shelf`."""
         mine = (effect for effect in self.effects.values() if (effect.root_id, effect.task_id) == (root_id, task_id))
         return [effect for effect in mine if not effect.state.settled]
+
+    def graph(self, digest: str) -> Graph | None:
+        """See :class:`tenure.ledger.shelf.Shelf`."""
+        saved = self.graphs.get(digest)
+        return saved.graph if saved else None
 
     def conversing(self, conversation: str) -> str:
         """See :class:`tenure.ledger.shelf.Shelf`."""
@@ -127,6 +134,7 @@ def verify_shelf(shelf: MemoryShelf, progress: Callable[[int, int], None] | None
         receipts = ((name, receipt) for (root, name), (_, receipt) in shelf.commands.items() if root == root_id)
         verifier.close_tree(tree, bodies, receipts)
     verifier.conversations(len(shelf.conversations))
+    verifier.graphs((digest, saved.graph.content) for digest, saved in shelf.graphs.items())
     return verifier.finding()
 
 

@@ -9,6 +9,7 @@ from tenure.errors import Fenced, Refused, Unavailable
 from tenure.ledger.api import Refusal, root_of
 from tenure.ledger.commit import Held, Plan, View, command_digest, decode_receipt, plan
 from tenure.protocol import commands as cmd
+from tenure.protocol.graph import Graph
 from tenure.protocol.state import Books, Effect, Task, Tree
 from tenure.protocol.vocabulary import EffectState
 
@@ -50,6 +51,24 @@ NO_TREE = frozenset(
 """Commands that neither end nor open a task: the tree's counters are not loaded for them."""
 
 
+NO_GRAPH = frozenset(
+    {
+        cmd.Claim,
+        cmd.Acknowledge,
+        cmd.Advance,
+        cmd.See,
+        cmd.StartWork,
+        cmd.LocateWork,
+        cmd.CancelWork,
+        cmd.OpenRoute,
+        cmd.CloseRoute,
+        cmd.AttemptEffect,
+        cmd.Send,
+    }
+)
+"""Commands for which the routing graph has nothing to say."""
+
+
 PICKS_UP = frozenset({cmd.Claim, cmd.Acknowledge})
 """Commands by which an instance becomes responsible for a task."""
 
@@ -85,6 +104,9 @@ class Shelf(Protocol):
 
     def open_effects(self, root_id: str, task_id: str) -> list[Effect]:
         """Every open effect of a task, oldest first."""
+
+    def graph(self, digest: str) -> Graph | None:
+        """A saved version of a routing graph. Versions never change, so a backend may keep what it has decoded."""
 
     def conversing(self, conversation: str) -> str:
         """Id of the task that a conversation points to, or an empty string."""
@@ -172,11 +194,20 @@ def load(shelf: Shelf, command: cmd.Command) -> View:
         parent=parent.task if parent else None,
         child=_child(shelf, command),
         effects=_effects(shelf, command, held),
+        graph=_graph(shelf, command, held),
         conversing=_conversing(shelf, command),
         lease_until=held.lease_until if held else 0,
         parent_lease_until=parent.lease_until if parent else 0,
     )
     return View(books, touched)
+
+
+def _graph(shelf: Shelf, command: cmd.Command, held: Held | None) -> Graph | None:
+    """The version that the command names, else the one in force."""
+    if type(command) in NO_GRAPH:
+        return None
+    digest = command.graph if isinstance(command, cmd.Submit | cmd.AdoptGraph) else held.task.graph if held else ""
+    return shelf.graph(digest) if digest else None
 
 
 def _child(shelf: Shelf, command: cmd.Command) -> Task | None:

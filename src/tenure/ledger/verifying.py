@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import DecodeError, Struct
@@ -77,6 +78,7 @@ class Verifier:
         self._root_id = ""
         self._tree: Tree | None = None
         self._named: dict[str, str] = {}
+        self._graphs: dict[str, str] = {}
 
     def open_tree(self, root_id: str) -> None:
         """Begin a tree."""
@@ -133,6 +135,16 @@ class Verifier:
         if stored != self._conversations:
             self._different(f"{stored - self._conversations} conversations point to a task of which they are none.")
 
+    def graphs(self, stored: Iterable[tuple[str, bytes]]) -> None:
+        """Take the saved versions of routing graphs, after the last tree."""
+        missing = dict(self._graphs)
+        for digest, content in stored:
+            missing.pop(digest, None)
+            if hashlib.sha256(content).hexdigest() != digest:
+                self._different(f"The graph {digest} has been changed.")
+        for digest, where in missing.items():
+            self._different(f"{where}: the graph {digest} is missing.")
+
     def stray(self, message: str) -> None:
         """Note rows that belong to nothing."""
         self._different(message)
@@ -178,6 +190,8 @@ class Verifier:
             self._different(f"{task_id}: event {seq} is recorded under epoch {epoch}, not {after.epoch}.")
         for name in bodies_in(event):
             self._named.setdefault(name, f"{task_id}: event {seq}")
+        if after.graph:
+            self._graphs.setdefault(after.graph, f"{task_id}: event {seq}")
         return folded.input(event)
 
     def _state(self, folded: Folded, stored: Stored) -> None:

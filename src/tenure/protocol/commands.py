@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from tenure.protocol.body import Body
-from tenure.protocol.decisions import Decision
+from tenure.protocol.decisions import Decision, TransferTo
+from tenure.protocol.events.turn import Rejected
 from tenure.protocol.settings import Limits, Policy, Settings
 from tenure.protocol.state import Candidate, Effect, Locator
 from tenure.protocol.vocabulary import (
@@ -23,6 +24,7 @@ from tenure.protocol.vocabulary import (
     Phase,
     Purpose,
     Reason,
+    TurnOutcome,
     WorkEnd,
     WorkKind,
 )
@@ -52,7 +54,7 @@ class OwnerCommand(CommandBase, frozen=True, kw_only=True):
 
 
 class Submit(CommandBase, frozen=True, kw_only=True):
-    """Make a root task and offer it. ``task_id`` equals ``root_id``."""
+    """Make a root task and offer it. ``task_id`` equals ``root_id``; ``graph`` is the digest of a saved version."""
 
     candidates: tuple[Candidate, ...]
     payload: Body
@@ -62,6 +64,7 @@ class Submit(CommandBase, frozen=True, kw_only=True):
     conversation: str = ""
     message: Body | None = None
     broadcast: bool = False
+    graph: str = ""
 
 
 class Claim(CommandBase, frozen=True, kw_only=True):
@@ -104,6 +107,43 @@ class See(OwnerCommand, frozen=True, kw_only=True):
     """Mark input as shown to this tenure, before it is shown."""
 
     upto: int
+
+
+class AskedTransfer(Struct, frozen=True, kw_only=True):
+    """A transfer that a turn asks for. Two with the same receivers and the same ``same`` are one."""
+
+    call_id: str
+    decision: TransferTo
+    same: str = ""
+
+
+class AskedDelegation(Struct, frozen=True, kw_only=True):
+    """A delegation that a turn asks for. It is opened by a command of its own, once the turn goes on."""
+
+    call_id: str
+    agent: str
+
+
+class TakeTurn(OwnerCommand, frozen=True, kw_only=True):
+    """Decide on everything that an agent asked for in one response, before any of it starts.
+
+    Attributes:
+        asked: ids of all of it, in the order of the response; calls of tools are those that stand nowhere else.
+        detail: what is kept if the turn ends the task.
+    """
+
+    asked: tuple[str, ...]
+    delegations: tuple[AskedDelegation, ...] = ()
+    transfers: tuple[AskedTransfer, ...] = ()
+    detail: Body | None = None
+
+
+class AdoptGraph(CommandBase, frozen=True, kw_only=True):
+    """Let an unfinished task go on under another saved version of the routing graph."""
+
+    graph: str
+    by: str
+    reason: str = ""
 
 
 class Retire(OwnerCommand, frozen=True, kw_only=True):
@@ -197,6 +237,7 @@ class Intend(OwnerCommand, frozen=True, kw_only=True):
         intent: digest of provider, tool and key. compared: digest of the fields that a repeat must share.
         idempotent_ms, in_flight_ms: the provider's facts; 0 means that it gives none.
         check_ms: when somebody should look again if it stays open.
+        arguments: digest of the whole request, by which an approval is bound to it.
     """
 
     effect_id: str
@@ -209,6 +250,7 @@ class Intend(OwnerCommand, frozen=True, kw_only=True):
     idempotent_ms: int = 0
     in_flight_ms: int = 0
     check_ms: int = 60_000
+    arguments: str = ""
 
 
 class AttemptEffect(CommandBase, frozen=True, kw_only=True):
@@ -326,6 +368,8 @@ Command = (
     | Decline
     | Advance
     | See
+    | TakeTurn
+    | AdoptGraph
     | Retire
     | Release
     | StartWork
@@ -349,6 +393,25 @@ Command = (
 )
 
 
+class Ruling(Struct, frozen=True, kw_only=True):
+    """What was decided on a turn.
+
+    Attributes:
+        outcome: ``go``: start what is not rejected. ``transfer``: start the calls, then hand over.
+            ``nudge``: nothing starts, tell the agent. ``end``: nothing starts, the tenure is retiring.
+        transfer: id of the transfer that won. merged, rejected: as in the event ``turn.decided``.
+        nudges_left: how often another turn like this one would be handed back. calls_by: until when calls may run.
+    """
+
+    outcome: TurnOutcome
+    transfer: str = ""
+    merged: tuple[str, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    nudges_left: int = 0
+    calls_by: int = 0
+    reason: Reason = Reason.NONE
+
+
 class Receipt(Struct, frozen=True, kw_only=True):
     """The recorded answer to an accepted command.
 
@@ -357,6 +420,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
             command was fenced and kept as evidence; ``already`` when the effect had been settled before.
         epoch, revision, phase: the task's, after the command.
         blocked_by: ids that the gate waits for. effect: the effect that the command touched.
+        ruling: what was decided on a turn.
     """
 
     status: str
@@ -366,6 +430,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     phase: Phase
     blocked_by: tuple[str, ...] = ()
     effect: Effect | None = None
+    ruling: Ruling | None = None
 
 
 def bodies_of(command: Struct) -> tuple[Body, ...]:
@@ -386,7 +451,7 @@ def bodies_of(command: Struct) -> tuple[Body, ...]:
 def _may_carry(kind: type[Struct]) -> tuple[str, ...]:
     """Fields in which a body can stand; every command is asked for them, so they are found once per type."""
     hints = get_type_hints(kind)
-    nested = ("decision", "question", "ended")
+    nested = ("decision", "question", "ended", "transfers")
     return tuple(
         name for name in kind.__struct_fields__ if name in nested or Body in (hints[name], *get_args(hints[name]))
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from tenure.protocol.body import Body
-from tenure.protocol.state import Candidate
+from tenure.protocol.state import AskedApproval, Candidate
 from tenure.protocol.vocabulary import Gate, Reason, WaitOn
 
 
@@ -37,7 +37,10 @@ class CompleteWith(Decided, frozen=True, kw_only=True, tag="complete"):
 
 
 class EscalateTo(Decided, frozen=True, kw_only=True, tag="escalate"):
-    """Ask a person, and give the task up until the answer. ``due_ms`` of 0 takes the task's default."""
+    """Ask a person, and give the task up until the answer. ``due_ms`` of 0 takes the task's default.
+
+    ``approval`` makes it a question for the approval of one effect: its answers are ``approve`` and ``refuse``.
+    """
 
     question_id: str
     body: Body
@@ -45,6 +48,7 @@ class EscalateTo(Decided, frozen=True, kw_only=True, tag="escalate"):
     allowed: tuple[str, ...] = ()
     reason: Reason = Reason.ESCALATED
     due_ms: int = 0
+    approval: AskedApproval | None = None
 
 
 class WaitFor(Decided, frozen=True, kw_only=True, tag="wait"):

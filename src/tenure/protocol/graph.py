@@ -258,8 +258,12 @@ class Graph(Part, frozen=True, kw_only=True, dict=True):
 
     def settings(self, base: Settings) -> Settings:
         """Settings of a task under this graph: what the graph says, over ``base``."""
+        said = {name: value for name, value in _said(self.deadlines).items() if value is not None}
+        return replace(self.routing_settings(base), **said)
+
+    def routing_settings(self, base: Settings) -> Settings:
+        """The same without the deadlines, which a running task keeps: whoever owns it counts on its lease."""
         said = {
-            **_said(self.deadlines),
             "transfers": self.budgets.transfers,
             "delegations": self.budgets.delegations,
             "turn_delegations": self.budgets.turn_delegations,

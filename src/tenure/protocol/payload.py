@@ -24,6 +24,7 @@ class Fact(Struct, frozen=True, kw_only=True):
         id: stable; the effect's or work's id where there is one.
         what: what was done, in words. outcome: what is known of it. reference: where to look it up.
         by: the agent that did it.
+        origin: who says so: an agent (``claimed``), or the books, of an ``effect`` or of a ``work``.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Fact(Struct, frozen=True, kw_only=True):
     reference: str = ""
     by: str = ""
     data: Any = None
+    origin: Literal["claimed", "effect", "work"] = "claimed"
 
 
 class Artifact(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from tenure.protocol.graph import Graph
 from tenure.protocol.settings import Limits, Policy, Settings
 from tenure.protocol.vocabulary import (
     EffectState,
@@ -139,6 +140,58 @@ class OpenEffect(Struct, frozen=True, kw_only=True, gc=False):
     next_check: int
 
 
+class Approval(Struct, frozen=True, kw_only=True, gc=False):
+    """A person's word on one effect, before it is made: bound to its exact arguments, to the person and to a time.
+
+    Attributes:
+        question_id: the question that it answers. intent: digest of provider, tool and key.
+        arguments: digest of the whole request. granted: ``False`` when the person refused. until: when it lapses.
+    """
+
+    question_id: str
+    tool: str
+    intent: str
+    arguments: str
+    by: str
+    granted: bool
+    until: int
+
+
+class AskedApproval(Struct, frozen=True, kw_only=True, gc=False):
+    """The effect that a question asks a person to approve; digests as in :class:`Approval`."""
+
+    tool: str
+    intent: str
+    arguments: str
+
+
+class Pending(Struct, frozen=True, kw_only=True, gc=False):
+    """A transfer that a turn has decided and that is not initiated yet: calls beside it may finish until ``calls_by``.
+
+    Should the instance be lost, the ledger initiates it with what was frozen at the decision.
+    """
+
+    handoff_id: str
+    candidates: tuple[Candidate, ...]
+    payload: str
+    constraints: tuple[str, ...]
+    gate: Gate
+    calls_by: int
+    mark: str
+    broadcast: bool = False
+    told: tuple[str, ...] = ()
+    pickup_ms: int = 0
+    ack_ms: int = 0
+
+
+class Step(Struct, frozen=True, kw_only=True, gc=False):
+    """One transfer of the task's path. ``mark``: what had been achieved by then, as a digest to compare."""
+
+    sender: str
+    receiver: str
+    mark: str
+
+
 class Retiring(Struct, frozen=True, kw_only=True, gc=False):
     """A tenure that has decided and only finishes what it started.
 
@@ -161,7 +214,12 @@ class Retiring(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Tenure(Struct, frozen=True, kw_only=True, gc=False):
-    """One agent's period of owning the task, identified by ``epoch`` and ``instance``."""
+    """One agent's period of owning the task, identified by ``epoch`` and ``instance``.
+
+    Attributes:
+        turn: how many turns it has decided or committed. delegated: delegations opened since the last of them.
+        pending: the transfer that a turn has decided; nothing else may begin.
+    """
 
     agent: str
     instance: str
@@ -170,8 +228,10 @@ class Tenure(Struct, frozen=True, kw_only=True, gc=False):
     authority: tuple[str, ...]
     progress_at: int
     turn: int = 0
+    delegated: int = 0
     asked_at: int = 0
     routes: tuple[str, ...] = ()
+    pending: Pending | None = None
     retiring: Retiring | None = None
 
 
@@ -223,7 +283,10 @@ class Offer(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Hop(Struct, frozen=True, kw_only=True, gc=False):
-    """One open handoff. ``authority`` and ``given`` are the sender's, which a return gives back."""
+    """One open handoff. ``authority`` and ``given`` are the sender's, which a return gives back.
+
+    ``pickup_ms`` and ``ack_ms`` are its edge's deadlines; 0 takes the task's.
+    """
 
     handoff_id: str
     n: int
@@ -236,6 +299,8 @@ class Hop(Struct, frozen=True, kw_only=True, gc=False):
     given: str
     initiated_at: int
     gate: Gate = Gate.ROUTING_RETIRED
+    pickup_ms: int = 0
+    ack_ms: int = 0
 
 
 class Wait(Struct, frozen=True, kw_only=True, gc=False):
@@ -251,7 +316,7 @@ class Question(Struct, frozen=True, kw_only=True, gc=False):
 
     Attributes:
         who: parties that may answer. allowed: choices; empty means any. body: digest of text and evidence.
-        due: when its finite fallback applies.
+        due: when its finite fallback applies. approval: the effect that it asks to approve.
     """
 
     question_id: str
@@ -260,6 +325,7 @@ class Question(Struct, frozen=True, kw_only=True, gc=False):
     allowed: tuple[str, ...]
     body: str
     due: int
+    approval: AskedApproval | None = None
 
 
 class Child(Struct, frozen=True, kw_only=True, gc=False):
@@ -295,6 +361,10 @@ class Task(Struct, frozen=True, kw_only=True, gc=False):
         given: digest of the part whose ``data`` is the input of whoever owns the task or is offered it: after a
             return, that is what the sender had been given itself.
         received, seen, consumed: counts of the input; ``consumed <= seen <= received``.
+        graph: digest of the version of the routing graph in force; empty without one.
+        nudges: how often in a row a turn was handed back. trail: the newest transfers, to tell circles from progress.
+        delegated: delegations ever opened; collected: of those, results that were taken.
+        approvals: persons' words on effects, while they hold.
         unseen: how many helpers and calls were not seen to end with their tenures. They are counted and not watched, so
         the number never falls.
     """
@@ -340,6 +410,12 @@ class Task(Struct, frozen=True, kw_only=True, gc=False):
     takeovers: int = 0
     hop_count: int = 0
     unseen: int = 0
+    graph: str = ""
+    nudges: int = 0
+    trail: tuple[Step, ...] = ()
+    delegated: int = 0
+    collected: int = 0
+    approvals: tuple[Approval, ...] = ()
 
     @property
     def unread(self) -> range:
@@ -368,6 +444,7 @@ class Books(Struct, frozen=True, kw_only=True, gc=False):
             the command names; all open ones of the task for a death report. An effect that is not loaded changes all
             the same when an event of the verdict speaks of it (the end of a tenure puts its unanswered calls in
             doubt): whoever keeps effects evolves it from the events.
+        graph: the version of the routing graph that the command names, else the one in force for the task.
         conversing: the task to which the command's conversation points.
         lease_until: end of the current tenure's lease; heartbeats move it and are not events. 0 without a tenure.
         parent_lease_until: the same of the parent.
@@ -379,5 +456,6 @@ class Books(Struct, frozen=True, kw_only=True, gc=False):
     child: Task | None = None
     effects: tuple[Effect, ...] = ()
     conversing: Task | None = None
+    graph: Graph | None = None
     lease_until: int = 0
     parent_lease_until: int = 0

@@ -178,6 +178,15 @@ class WaitOn(StrEnum):
     TIME = "time"
 
 
+class TurnOutcome(StrEnum):
+    """What became of a turn."""
+
+    GO = "go"
+    TRANSFER = "transfer"
+    NUDGE = "nudge"
+    END = "end"
+
+
 class Reason(StrEnum):
     """Why a handoff failed, a tenure was ended or a task stopped. A closed list."""
 
@@ -197,6 +206,10 @@ class Reason(StrEnum):
     INSTANCE_DEAD = "instance_dead"
     NO_PROGRESS = "no_progress"
     BUDGET = "budget"
+    ROUTE_FORBIDDEN = "route_forbidden"
+    TRANSFER_LIMIT_EXCEEDED = "transfer_limit_exceeded"
+    DELEGATION_LIMIT_EXCEEDED = "delegation_limit_exceeded"
+    OSCILLATION = "oscillation"
     GAVE_BACK = "gave_back"
     REVERSED = "reversed"
     ESCALATED = "escalated"

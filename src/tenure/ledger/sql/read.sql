@@ -38,6 +38,15 @@ WHERE inputs.root_id = ? AND inputs.task_id = ? AND inputs.n > ? ORDER BY inputs
 -- name: body
 SELECT nonce, content FROM bodies WHERE root_id = ? AND digest = ?
 
+-- name: graph
+SELECT digest, n, saved_at, content FROM graphs WHERE digest = ?
+
+-- name: graphs
+SELECT digest, n, saved_at, content FROM graphs ORDER BY n DESC LIMIT ?
+
+-- name: graphs_of_team
+SELECT digest, n, saved_at, content FROM graphs WHERE team = ? ORDER BY n DESC LIMIT ?
+
 -- name: conversation
 SELECT task_id FROM conversations WHERE conversation = ?
 

@@ -36,6 +36,9 @@ SELECT conversations.task_id, coalesce(tasks.position, 0) FROM conversations
 LEFT JOIN tasks ON tasks.root_id = conversations.task_id AND tasks.task_id = conversations.task_id
 WHERE conversation = ?
 
+-- name: graphs
+SELECT digest, content FROM graphs ORDER BY n
+
 -- name: count_conversations
 SELECT count(*) FROM conversations
 

@@ -30,6 +30,12 @@ SELECT state FROM effects WHERE root_id = ? AND task_id = ? AND settled = 0 ORDE
 -- name: conversing
 SELECT task_id FROM conversations WHERE conversation = ?
 
+-- name: graph
+SELECT content FROM graphs WHERE digest = ?
+
+-- name: save_graph
+INSERT INTO graphs (digest, team, saved_at, content) VALUES (?, ?, ?, ?) ON CONFLICT (digest) DO NOTHING
+
 -- name: ended
 SELECT 1 FROM instances WHERE instance_id = ? AND ended_at > 0
 

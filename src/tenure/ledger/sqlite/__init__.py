@@ -15,6 +15,7 @@ from tenure.ledger.api import (
     OpenOffer,
     Recorded,
     Refusal,
+    SavedGraph,
     TaskRow,
     Verification,
 )
@@ -28,6 +29,7 @@ from tenure.ledger.sqlite.writer import WriterDesk
 from tenure.ledger.wakeups import Wakeups
 from tenure.protocol.body import Body
 from tenure.protocol.commands import Command, Receipt
+from tenure.protocol.graph import Graph
 from tenure.protocol.state import Effect, Task, Tree
 from tenure.protocol.vocabulary import Phase
 
@@ -97,6 +99,10 @@ class SqliteLedger(Ledger):
         """See :meth:`Ledger.erase`. Afterwards the content stands neither in the file's free space nor in its log."""
         return await self._writer.call(lambda store: store.erase(task_id, by, reason))
 
+    async def save_graph(self, graph: Graph) -> str:
+        """See :meth:`Ledger.save_graph`."""
+        return await self._writer.call(lambda store: store.save_graph(graph))
+
     # --- reading ------------------------------------------------------------------------------------------------
 
     def now_blocking(self) -> int:
@@ -136,6 +142,14 @@ class SqliteLedger(Ledger):
     async def body(self, root_id: str, digest: str) -> Body | None:
         """See :meth:`Ledger.body`."""
         return await self._reader.call(lambda reader: reader.body(root_id, digest))
+
+    async def graph(self, digest: str) -> SavedGraph | None:
+        """See :meth:`Ledger.graph`."""
+        return await self._reader.call(lambda reader: reader.graph(digest))
+
+    async def graphs(self, *, team: str = "", limit: int = 100) -> list[SavedGraph]:
+        """See :meth:`Ledger.graphs`."""
+        return await self._reader.call(lambda reader: reader.graphs(team, limit))
 
     async def conversation(self, conversation: str) -> str:
         """See :meth:`Ledger.conversation`."""

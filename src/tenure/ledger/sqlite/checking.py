@@ -94,6 +94,7 @@ class _Check:
         if stored != tasks:
             self._verifier.stray(f"{stored - tasks} tasks belong to no tree.")
         self._verifier.conversations(next(self._rows("count_conversations"))[0])
+        self._verifier.graphs(self._rows("graphs"))
         return self._verifier.finding(file="damaged" if damage else "sound", damage=damage)
 
     def _tree(self, root_id: str, state: bytes) -> int:

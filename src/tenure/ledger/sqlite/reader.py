@@ -10,7 +10,7 @@ import apsw
 from msgspec.structs import replace
 
 from tenure.ledger import rows
-from tenure.ledger.api import Instance, Message, OpenOffer, Recorded, Refusal, TaskRow, root_of
+from tenure.ledger.api import Instance, Message, OpenOffer, Recorded, Refusal, SavedGraph, TaskRow, root_of
 from tenure.ledger.clock import Clock
 from tenure.ledger.sqlite.connection import translate
 from tenure.ledger.sqlite.lane import Desk, Job
@@ -18,6 +18,7 @@ from tenure.ledger.sqlite.statements import statements
 from tenure.ledger.sqlite.store import decode_effect, decode_note, decode_task, decode_tree, instance_of
 from tenure.ledger.wakeups import Wakeups
 from tenure.protocol.body import Body
+from tenure.protocol.graph import read_graph
 from tenure.protocol.state import Effect, Task, Tree
 from tenure.protocol.vocabulary import OfferKind, Phase
 
@@ -102,6 +103,16 @@ class Reader:
             raise rows.unknown_body(root_id, digest)
         return _body(*row)
 
+    def graph(self, digest: str) -> SavedGraph | None:
+        """A version of a routing graph."""
+        row = self._one("graph", digest)
+        return None if row is None else _saved(row)
+
+    def graphs(self, team: str, limit: int) -> list[SavedGraph]:
+        """Versions of routing graphs."""
+        found = self._all("graphs_of_team", team, limit) if team else self._all("graphs", limit)
+        return [_saved(row) for row in found]
+
     def conversation(self, conversation: str) -> str:
         """Id of a conversation's newest task."""
         row = self._one("conversation", conversation)
@@ -153,6 +164,11 @@ class Reader:
         else:
             found = self._all("refusals", after, limit)
         return [replace(decode_note(note), position=position) for position, note in found]
+
+
+def _saved(row: Any) -> SavedGraph:
+    digest, n, saved_at, content = row
+    return SavedGraph(digest=digest, n=n, saved_at=saved_at, graph=read_graph(content))
 
 
 def _body(nonce: str | None, content: bytes | None) -> Body | None:

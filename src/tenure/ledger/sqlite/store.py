@@ -21,6 +21,7 @@ from tenure.ledger.sqlite.statements import statements
 from tenure.ledger.sqlite.waiting import Waiting, encode
 from tenure.protocol.commands import Command, Receipt
 from tenure.protocol.decide import next_deadline
+from tenure.protocol.graph import Graph, read_graph
 from tenure.protocol.state import Effect, Task, Tree
 
 decode_task = msgspec.json.Decoder(Task).decode
@@ -49,6 +50,7 @@ class Store:
         self._execute = connection.cursor().execute
         self._waiting = Waiting(connection)
         self._remembered = Remembered()
+        self._graphs: dict[str, Graph] = {}
         self._version: int | None = None
 
     # --- transactions -------------------------------------------------------------------------------------------
@@ -88,6 +90,7 @@ class Store:
         """Undo everything since ``begin``. SQLite may have done so itself."""
         if self.dirty:
             self._waiting.forget()
+            self._graphs.clear()
             self._version = None  # what is remembered was never written, or nobody knows
         if self.connection.in_transaction:
             self._execute("ROLLBACK")
@@ -165,6 +168,13 @@ class Store:
         row = self._one("conversing", conversation)
         return row[0] if row else ""
 
+    def graph(self, digest: str) -> Graph | None:
+        """See :class:`tenure.ledger.shelf.Shelf`."""
+        known = self._graphs.get(digest)
+        if known is None and (row := self._one("graph", digest)) is not None:
+            known = self._graphs[digest] = read_graph(row[0])
+        return known
+
     def ended(self, instance_id: str) -> bool:
         """See :class:`tenure.ledger.shelf.Shelf`."""
         alive = self._remembered.alive
@@ -228,6 +238,13 @@ class Store:
         self._write("retire_instance", self.now, instance_id)
         self._remembered.alive.discard(instance_id)
         self.changed = True
+
+    def save_graph(self, graph: Graph) -> str:
+        """See :meth:`tenure.ledger.api.Ledger.save_graph`."""
+        if self.graph(graph.digest) is None:
+            self._write("save_graph", graph.digest, graph.team, self.now, graph.content)
+            self.changed = True
+        return graph.digest
 
     def erase(self, task_id: str, by: str, reason: str) -> int:
         """See :meth:`tenure.ledger.api.Ledger.erase`."""

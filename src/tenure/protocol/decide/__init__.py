@@ -18,6 +18,7 @@ from tenure.protocol.decide import (
     people,
     retiring,
     submitting,
+    turning,
     working,
 )
 from tenure.protocol.decide.deadlines import next_deadline
@@ -33,6 +34,8 @@ _RULES: dict[type[cmd.CommandBase], Callable[[Draft, Any], Verdict]] = {
     cmd.Decline: offering.decline,
     cmd.Advance: working.advance,
     cmd.See: working.see,
+    cmd.TakeTurn: turning.take_turn,
+    cmd.AdoptGraph: turning.adopt_graph,
     cmd.Retire: retiring.retire,
     cmd.Release: retiring.release,
     cmd.StartWork: working.start_work,

@@ -69,6 +69,8 @@ def _tenure_dues(task: Task, tenure: Tenure, lease_until: int) -> dict[Reason, i
         gate = tenure.retiring.released
         dues[Reason.GATE_TIMEOUT if gate else Reason.RETIRE_TIMEOUT] = tenure.retiring.deadline
         return dues
+    if tenure.pending is not None:
+        dues[Reason.RETIRE_TIMEOUT] = tenure.pending.calls_by + settings.retire_ms
     if task.cancel is not None:
         dues[Reason.CANCEL_TIMEOUT] = task.cancel.due
     if tenure.asked_at:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tenure.protocol.commands import Receipt
+from tenure.protocol.commands import Receipt, Ruling
 from tenure.protocol.events import Event
 from tenure.protocol.evolve import evolve, evolve_effect, evolve_tree
 from tenure.protocol.state import Books, Effect, Task, Tree
@@ -77,7 +77,12 @@ class Draft:
         return after
 
     def verdict(
-        self, status: str = "done", *, blocked_by: tuple[str, ...] = (), effect: Effect | None = None
+        self,
+        status: str = "done",
+        *,
+        blocked_by: tuple[str, ...] = (),
+        effect: Effect | None = None,
+        ruling: Ruling | None = None,
     ) -> Verdict:
         """Close the draft."""
         task = self.task
@@ -89,6 +94,7 @@ class Draft:
             phase=task.phase,
             blocked_by=blocked_by,
             effect=effect,
+            ruling=ruling,
         )
         return Verdict(
             changes=tuple(self.changes),

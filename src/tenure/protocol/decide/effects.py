@@ -5,9 +5,12 @@ from __future__ import annotations
 from tenure.errors import Refused
 from tenure.protocol import commands as cmd
 from tenure.protocol import events as ev
+from tenure.protocol.authority import beyond, limits_for
 from tenure.protocol.decide import guards
 from tenure.protocol.decide.draft import Draft, Verdict
+from tenure.protocol.decide.routing import in_force
 from tenure.protocol.decide.working import after_settling
+from tenure.protocol.graph import Tool
 from tenure.protocol.machines import EFFECT, EVIDENCE, EVIDENCE_FROM, SHOWN_BY
 from tenure.protocol.state import Effect, Tenure
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Purpose
@@ -25,7 +28,7 @@ def intend(draft: Draft, command: cmd.Intend) -> Verdict:
     """Record an intent with its first attempt; a repeat is answered from the record."""
     tenure, task = guards.acting_owner(draft, command), draft.task
     task.settings.check_policy(command.policy)
-    _may_use(tenure, command.tool)
+    _within_limits(draft, tenure, command)
     prior = _prior(draft, command.intent)
     if prior is not None:
         if prior.compared != command.compared:
@@ -36,12 +39,14 @@ def intend(draft: Draft, command: cmd.Intend) -> Verdict:
         if prior.state is not E.ABSENT:
             return draft.verdict("already", effect=prior)
         if prior.task_id == task.task_id:
+            _approved(draft, command)
             _attempt(draft, prior, Purpose.APPLY, command.epoch, command.instance)
             return draft.verdict(effect=draft.effects[prior.effect_id])
     if len(task.effects) >= task.settings.open_items:
         raise Refused("backlog_full", f"{len(task.effects)} effects are open.")
     if command.effect_id in draft.effects:
         raise Refused("invalid", f"The effect id {command.effect_id} is used.")
+    approval = _approved(draft, command)
     draft.emit(
         ev.EffectIntended(
             at=draft.now,
@@ -58,6 +63,7 @@ def intend(draft: Draft, command: cmd.Intend) -> Verdict:
             in_flight_ms=command.in_flight_ms,
             check_ms=command.check_ms,
             generation=_unsealed(draft, command.intent),
+            approval=approval,
         )
     )
     return draft.verdict(effect=draft.effects[command.effect_id])
@@ -105,9 +111,43 @@ def _alone(draft: Draft, effect: Effect) -> bool:
     )
 
 
-def _may_use(tenure: Tenure, tool: str) -> None:
-    if guards.ANY not in tenure.authority and tool not in tenure.authority:
+def _may_use(tenure: Tenure, tool: str) -> dict[str, int | float]:
+    """The limits under which the tenure may use a tool."""
+    limits = limits_for(tenure.authority, tool)
+    if limits is None:
         raise Refused("tool_not_allowed", f"{tenure.agent} may not use {tool}.", tool=tool)
+    return limits
+
+
+def _within_limits(draft: Draft, tenure: Tenure, command: cmd.Intend) -> None:
+    """Hold the request to the limits of the tenure's grant and to those of the tool."""
+    node = _tool(draft, command.tool)
+    for limits in (_may_use(tenure, command.tool), node.limits if node else {}):
+        over = beyond(limits, command.request.value()) if limits else ""
+        if over:
+            raise Refused("limit_exceeded", f"{command.tool}: {over}.", tool=command.tool)
+
+
+def _approved(draft: Draft, command: cmd.Intend) -> str:
+    """The question by which a person approved exactly this call; empty when its tool needs no approval.
+
+    Raises:
+        Refused: ``approval_required``, ``not_approved``.
+    """
+    node = _tool(draft, command.tool)
+    if node is None or not node.approval:
+        return ""
+    for word in draft.task.approvals:
+        if (word.intent, word.arguments) == (command.intent, command.arguments) and word.until > draft.now:
+            if not word.granted:
+                raise Refused("not_approved", f"{word.by} has refused {command.tool}.", tool=command.tool)
+            return word.question_id
+    raise Refused("approval_required", f"{command.tool} with exactly these arguments.", tool=command.tool)
+
+
+def _tool(draft: Draft, name: str) -> Tool | None:
+    graph = in_force(draft)
+    return graph.tools.get(name) if graph is not None else None
 
 
 def _may_act(tenure: Tenure, effect: Effect, purpose: Purpose) -> None:

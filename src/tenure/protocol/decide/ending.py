@@ -144,6 +144,7 @@ def wake(draft: Draft, reason: Reason, task_id: str = "") -> None:
             deadline=draft.now + task.settings.pickup_ms,
             payload=task.payload,
             reason=reason,
+            graph=task.graph,
         ),
         task.task_id,
     )

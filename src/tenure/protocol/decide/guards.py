@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from tenure.errors import Fenced, Refused
+from tenure.protocol.authority import within
 from tenure.protocol.commands import OwnerCommand
 from tenure.protocol.decide.draft import Draft
 from tenure.protocol.state import Candidate, Offer, Retiring, Task, Tenure
 from tenure.protocol.vocabulary import EffectState, Gate, OfferState, WorkState
-
-ANY = "*"
-"""The authority to use every tool."""
 
 
 def owns(task: Task, epoch: int, instance: str) -> bool:
@@ -48,6 +46,19 @@ def acting_owner(draft: Draft, command: OwnerCommand) -> Tenure:
     tenure = owner(draft, command)
     if tenure.retiring is not None:
         raise Refused("retiring", f"It has decided to {tenure.retiring.decision}.")
+    return tenure
+
+
+def free_owner(draft: Draft, command: OwnerCommand) -> Tenure:
+    """The speaking tenure, while nothing is decided yet.
+
+    Raises:
+        Fenced: ``stale_epoch``.
+        Refused: ``retiring``; ``transfer_decided`` once a turn has decided that another agent goes on.
+    """
+    tenure = acting_owner(draft, command)
+    if tenure.pending is not None:
+        raise Refused("transfer_decided", f"{tenure.pending.candidates[0].agent} is to go on with the task.")
     return tenure
 
 
@@ -139,13 +150,6 @@ def effects_settled(task: Task) -> bool:
 def authority_of(task: Task, entry: Candidate) -> tuple[str, ...]:
     """What a grant gives: within the candidate's edge and within the task's."""
     return task.authority if entry.authority is None else within(entry.authority, task.authority)
-
-
-def within(asked: tuple[str, ...], held: tuple[str, ...]) -> tuple[str, ...]:
-    """The part of an authority that another one covers; ``*`` covers everything."""
-    if ANY in held:
-        return asked
-    return held if ANY in asked else tuple(name for name in asked if name in held)
 
 
 def awaiting_ack(offer: Offer) -> bool:

@@ -8,6 +8,7 @@ from tenure.protocol import events as ev
 from tenure.protocol.decide import guards
 from tenure.protocol.decide.draft import Draft, Verdict
 from tenure.protocol.decide.ending import end_hop, escalate
+from tenure.protocol.decide.routing import still_allowed
 from tenure.protocol.state import Candidate, Offer, Task
 from tenure.protocol.vocabulary import (
     Gate,
@@ -115,7 +116,7 @@ def issue(
     task = draft.task
     deadline = draft.now + task.settings.pickup_ms
     if handoff_id:
-        deadline = min(deadline, window_end(task))
+        deadline = min(draft.now + (task.hops[-1].pickup_ms or task.settings.pickup_ms), window_end(task))
     draft.emit(
         ev.OfferIssued(
             at=draft.now,
@@ -128,6 +129,7 @@ def issue(
             handoff_id=handoff_id,
             reason=reason,
             gate=gate,
+            graph=task.graph,
         )
     )
 
@@ -139,6 +141,9 @@ def again(draft: Draft, offer: Offer, reason: Reason, *, declined_by: str = "") 
     if declined_by and reason in REFUSALS_OF_AGENT:
         candidates = tuple(entry for entry in candidates if entry.agent != declined_by)
         index = offer.index
+    if offer.handoff_id:
+        # The next one is asked under the graph in force by now, and only by its own edge.
+        candidates = still_allowed(draft, task.hops[-1].sender, candidates)
     if not candidates or offer.attempt >= task.settings.attempts or window_over(task, draft.now):
         _fallback(draft, offer, reason)
         return
@@ -191,7 +196,7 @@ def _pick_up(draft: Draft, agent: str, instance: str) -> None:
     task = draft.task
     until = draft.now + task.settings.ack_ms
     if task.offer is not None and task.offer.handoff_id:
-        until = min(until, window_end(task))
+        until = min(draft.now + (task.hops[-1].ack_ms or task.settings.ack_ms), window_end(task))
     draft.emit(ev.OfferClaimed(at=draft.now, agent=agent, instance=instance, until=until))
 
 

@@ -19,8 +19,9 @@ from tenure.protocol.decide.ending import (
 from tenure.protocol.decide.lost import take_over
 from tenure.protocol.decide.offering import issue
 from tenure.protocol.decide.retiring import finish_switch
+from tenure.protocol.decide.routing import granted, in_force
 from tenure.protocol.decide.working import after_settling
-from tenure.protocol.state import Candidate, Question
+from tenure.protocol.state import Approval, AskedApproval, Candidate, Question
 from tenure.protocol.vocabulary import (
     DIES_WITH_PROCESS,
     Gate,
@@ -95,9 +96,11 @@ def answer(draft: Draft, command: cmd.Answer) -> Verdict:
         return draft.verdict()
     if command.action == "reassign" and not command.agent:
         raise Refused("invalid", "A reassignment names an agent.")
+    entry = _reassigned(draft, command.agent) if command.action == "reassign" else None
     _record_answer(draft, command)
-    if command.action == "reassign":
-        entry = Candidate(agent=command.agent, authority=task.held_authority)
+    if question.approval is not None:
+        _decide_approval(draft, question, question.approval, command)
+    if entry is not None:
         issue(draft, OfferKind.TAKEOVER, (entry,), Reason.REASSIGNED)
     else:
         wake(draft, Reason.ANSWERED)
@@ -131,6 +134,14 @@ def report_death(draft: Draft, command: cmd.ReportDeath) -> Verdict:
     return after_settling(draft)
 
 
+def _reassigned(draft: Draft, agent: str) -> Candidate:
+    """The agent that a person names: with what the graph gives it, or without one, with what the last owner had."""
+    graph = in_force(draft)
+    if graph is None:
+        return Candidate(agent=agent, authority=draft.task.held_authority)
+    return granted(graph, Candidate(agent=agent))
+
+
 def _may_answer(question: Question, command: cmd.Answer) -> None:
     if question.who and command.by not in question.who:
         raise Refused("not_allowed", f"It is for {', '.join(question.who)}.")
@@ -138,6 +149,24 @@ def _may_answer(question: Question, command: cmd.Answer) -> None:
         raise Refused("not_allowed", f"Allowed: {', '.join(question.allowed)}.")
     if command.action not in ("resume", "reassign", "abort"):
         raise Refused("invalid", f"{command.action!r} is not an action; use resume, reassign or abort.")
+
+
+def _decide_approval(draft: Draft, question: Question, asked: AskedApproval, command: cmd.Answer) -> None:
+    """Keep a person's word on the effect that the question names. It binds whoever owns the task by then."""
+    draft.emit(
+        ev.ApprovalDecided(
+            at=draft.now,
+            approval=Approval(
+                question_id=question.question_id,
+                tool=asked.tool,
+                intent=asked.intent,
+                arguments=asked.arguments,
+                by=command.by,
+                granted=command.choice == "approve",
+                until=draft.now + draft.task.settings.approval_ms,
+            ),
+        )
+    )
 
 
 def _record_answer(draft: Draft, command: cmd.Answer) -> None:

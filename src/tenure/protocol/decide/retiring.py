@@ -18,8 +18,11 @@ from tenure.protocol.decide.ending import (
     wake,
 )
 from tenure.protocol.decide.offering import give_back, issue
-from tenure.protocol.payload import Payload, check_carried, read_payload
-from tenure.protocol.state import Question, Retiring, Task, Wait
+from tenure.protocol.decide.routing import ends_by, granted, in_force
+from tenure.protocol.decide.transferring import checked, initiate
+from tenure.protocol.graph import Termination
+from tenure.protocol.payload import check_carried, read_payload
+from tenure.protocol.state import Candidate, Question, Retiring, Task, Wait
 from tenure.protocol.vocabulary import (
     Gate,
     HandoffState,
@@ -38,12 +41,12 @@ def retire(draft: Draft, command: cmd.Retire) -> Verdict:
     if not guards.owns(draft.task, command.epoch, command.instance):
         return keep_late(draft, command)
     tenure = guards.acting_owner(draft, command)
-    task = draft.task
-    _decision_allowed(task, command.decision)
+    _decision_allowed(draft, command.decision)
     advance_books(draft, command.consumed, command.collected, command.document.digest if command.document else "")
+    transfer = checked(draft, command.decision) if isinstance(command.decision, dec.TransferTo) else None
     draft.emit(_retiring(draft, command.decision))
-    if isinstance(command.decision, dec.TransferTo):
-        _initiate(draft, command.decision, tenure.agent)
+    if transfer is not None:
+        initiate(draft, transfer)
     asked = tuple(work.work_id for work in draft.task.works if work.epoch == tenure.epoch)
     if asked:
         draft.emit(ev.CancellationRequested(at=draft.now, works=asked))
@@ -172,18 +175,30 @@ def _carry_out(draft: Draft, retiring: Retiring) -> None:
             _wait(draft, retiring.wait, retiring.question)
         case "escalate":
             escalate(draft, retiring.reason, retiring.question)
-        case "return" if task.hops:
+        case "return" if task.hops and ends_by(draft, Termination.RETURN):
             give_back(draft, HandoffState.FAILED_RETURNED, retiring.reason)
         case _:
             _fail(draft, retiring)
 
 
 def _fail(draft: Draft, retiring: Retiring) -> None:
-    """Failure without return: a person, or the end of the task."""
-    if draft.task.settings.on_failure == "escalate" and draft.task.cancel is None:
+    """Failure without return: a supervisor for a task that goes in circles, a person, or the end of the task."""
+    supervisor = _supervisor(draft) if retiring.reason is Reason.OSCILLATION else None
+    if supervisor is not None:
+        issue(draft, OfferKind.TAKEOVER, (supervisor,), retiring.reason)
+    elif draft.task.settings.on_failure == "escalate" and draft.task.cancel is None:
         escalate(draft, retiring.reason, body=retiring.body)
     else:
         fail(draft, retiring.reason, retiring.body)
+
+
+def _supervisor(draft: Draft) -> Candidate | None:
+    """The agent that gets a task which goes in circles, unless it is one of those who pass it on."""
+    task = draft.task
+    name = task.settings.supervisor
+    if not name or task.cancel is not None or name in (task.owner, *(step.sender for step in task.trail)):
+        return None
+    return granted(in_force(draft), Candidate(agent=name))
 
 
 def _wait(draft: Draft, wait: Wait, question: Question | None) -> None:
@@ -199,7 +214,12 @@ def _child_ended(task: Task) -> bool:
     return any(child.outcome and child_is_awaited(task, child.child_id) for child in task.children)
 
 
-def _decision_allowed(task: Task, decision: dec.Decision) -> None:
+def _decision_allowed(draft: Draft, decision: dec.Decision) -> None:
+    task = draft.task
+    _as_decided(task, decision)
+    if isinstance(decision, dec.CompleteWith) and not ends_by(draft, Termination.END):
+        sender = task.hops[-1].sender
+        raise Refused("route_forbidden", f"The edge {sender} → {task.owner} does not let it end the task; return it.")
     if isinstance(decision, dec.StopAsAsked) and task.phase is not Phase.CANCEL_REQUESTED:
         raise Refused("wrong_phase", "Nobody has asked for cancellation.")
     if isinstance(decision, dec.WaitFor):
@@ -210,6 +230,17 @@ def _decision_allowed(task: Task, decision: dec.Decision) -> None:
         awaited = decision.child_id
         if decision.on is WaitOn.CHILD and not any(awaited in ("", c.child_id) for c in task.children):
             raise Refused("unknown_task", "There is no delegation to wait for.")
+
+
+def _as_decided(task: Task, decision: dec.Decision) -> None:
+    """Once a turn has decided on a transfer, only that one is carried out, unless the task is being cancelled."""
+    pending = task.tenure.pending if task.tenure else None
+    if pending is None or isinstance(decision, dec.StopAsAsked):
+        return
+    named = decision.handoff_id if isinstance(decision, dec.TransferTo) else ""
+    receivers = tuple(entry.agent for entry in getattr(decision, "candidates", ()))
+    if named != pending.handoff_id or receivers != tuple(entry.agent for entry in pending.candidates):
+        raise Refused("transfer_decided", f"It is {pending.handoff_id}, to {pending.candidates[0].agent}.")
 
 
 def _retiring(draft: Draft, decision: dec.Decision) -> ev.TenureRetiring:
@@ -244,42 +275,8 @@ def _question(draft: Draft, asked: dec.EscalateTo, wait: Wait | None) -> Questio
         question_id=asked.question_id,
         reason=asked.reason,
         who=asked.who or (draft.task.settings.fallback,),
-        allowed=asked.allowed,
+        allowed=("approve", "refuse") if asked.approval else asked.allowed,
         body=asked.body.digest,
         due=due,
+        approval=asked.approval,
     )
-
-
-def _initiate(draft: Draft, decision: dec.TransferTo, sender: str) -> None:
-    """Freeze the sender's part; the transfer budget is counted in this commit."""
-    task = draft.task
-    if not decision.candidates:
-        raise Refused("invalid", "A transfer needs at least one candidate.")
-    if decision.handoff_id in ("", *(hop.handoff_id for hop in task.hops)):
-        raise Refused("invalid", f"A handoff needs an id of its own, not {decision.handoff_id!r}.")
-    if any(entry.agent == sender for entry in decision.candidates):
-        raise Refused("self_transfer")
-    if task.transfers + 1 > task.settings.transfers:
-        limit = task.settings.transfers
-        raise Refused("transfer_limit_exceeded", f"{limit} are used.", limit=limit)
-    payload = read_payload(decision.payload.content, task.settings.payload_bytes)
-    constraints = check_carried(payload, task)
-    if (payload.handoff_id, payload.hop) != (decision.handoff_id, task.hop_count + 1):
-        raise Refused("payload_invalid", f"It is not the payload of hop {task.hop_count + 1}.")
-    draft.emit(
-        ev.HandoffInitiated(
-            at=draft.now,
-            handoff_id=decision.handoff_id,
-            candidates=decision.candidates,
-            payload=decision.payload.digest,
-            constraints=constraints,
-            gate=decision.gate,
-            told=_told(task, payload),
-        )
-    )
-
-
-def _told(task: Task, payload: Payload) -> tuple[str, ...]:
-    """The ended works that a sender's part states; one that ended while it was built stays news for the receiver."""
-    stated = {fact.id for fact in payload.done}
-    return tuple(ending.work_id for ending in task.endings if ending.work_id in stated)

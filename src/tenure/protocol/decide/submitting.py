@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from tenure.errors import Refused
 from tenure.protocol import commands as cmd
 from tenure.protocol import events as ev
-from tenure.protocol.decide import guards
+from tenure.protocol.authority import ANY, tools_of, within
+from tenure.protocol.decide import guards, routing
 from tenure.protocol.decide.draft import Draft, Verdict
 from tenure.protocol.payload import Payload, constraint_digests, goal_digest, read_payload
 from tenure.protocol.settings import Settings
-from tenure.protocol.state import Candidate, Task, Tree
+from tenure.protocol.state import Candidate, Task
 from tenure.protocol.vocabulary import OfferKind
 
 
@@ -24,6 +27,8 @@ def submit(draft: Draft, command: cmd.Submit) -> Verdict:
         detail = f"{command.conversation} is at task {conversing.task_id}."
         raise Refused("conversation_open", detail, task_id=conversing.task_id)
     payload = _first_payload(command.payload.content, command.settings, command.task_id, command.candidates)
+    graph = routing.graph_of(draft, command.graph)
+    candidates = tuple(routing.granted(graph, entry) for entry in command.candidates)
     _open(
         draft,
         ev.TaskSubmitted(
@@ -38,8 +43,9 @@ def submit(draft: Draft, command: cmd.Submit) -> Verdict:
             limits=command.limits,
             payload=command.payload.digest,
             conversation=command.conversation,
+            graph=command.graph,
         ),
-        command.candidates,
+        candidates,
         broadcast=command.broadcast,
     )
     if command.message is not None:
@@ -49,28 +55,27 @@ def submit(draft: Draft, command: cmd.Submit) -> Verdict:
 
 def delegate(draft: Draft, command: cmd.Delegate) -> Verdict:
     """Open a child under the caller, within the tree's budgets and the caller's constraints and authority."""
-    tenure = guards.acting_owner(draft, command)
-    task, tree = draft.task, draft.tree
-    if tree is None or tree.stopped:
-        raise Refused("tree_stopped")
-    _within_budget(task, tree)
-    settings = command.settings or task.settings
+    tenure = guards.free_owner(draft, command)
+    task, tree = draft.task, routing.within_tree(draft.task, draft.tree)
+    candidates = routing.delegated_to(draft, command.candidates)
+    settings = _inherited(command.settings or task.settings, task)
     payload = _first_payload(command.payload.content, settings, command.child_id, command.candidates)
     missing = set(task.constraints) - set(constraint_digests(payload))
     if missing:
         raise Refused("constraints_dropped", f"{len(missing)} of the caller's are missing.")
-    authority = guards.within(command.authority, tenure.authority)
+    authority = within(command.authority, tenure.authority)
     _not_wider(command.authority, authority)
     if draft.books.child is not None:
         raise Refused("task_exists", command.child_id)
+    agent = command.candidates[0].agent
     draft.emit(
-        ev.DelegationOpened(at=draft.now, child_id=command.child_id, agent=command.candidates[0].agent), task.task_id
+        ev.DelegationOpened(at=draft.now, child_id=command.child_id, agent=agent, graph=task.graph), task.task_id
     )
     submitted = ev.TaskSubmitted(
         at=draft.now,
         root_id=task.root_id,
         task_id=command.child_id,
-        agent=command.candidates[0].agent,
+        agent=agent,
         goal=goal_digest(payload),
         constraints=constraint_digests(payload),
         authority=authority,
@@ -79,26 +84,28 @@ def delegate(draft: Draft, command: cmd.Delegate) -> Verdict:
         payload=command.payload.digest,
         parent=task.task_id,
         depth=task.depth + 1,
+        graph=task.graph,
+        approvals=tuple(one for one in task.approvals if one.granted and one.until > draft.now),
     )
-    _open(draft, submitted, command.candidates, broadcast=command.broadcast)
+    _open(draft, submitted, candidates, broadcast=command.broadcast)
     return draft.verdict()
 
 
-def _within_budget(task: Task, tree: Tree) -> None:
-    """Checked in the commit that spends it."""
-    limits = tree.limits
-    if task.depth + 1 > limits.depth:
-        raise Refused("delegation_limit_exceeded", f"Depth {limits.depth} is reached.", limit=limits.depth)
-    if tree.delegations + 1 > limits.delegations:
-        raise Refused("delegation_limit_exceeded", f"{limits.delegations} are used.", limit=limits.delegations)
-    if tree.unfinished + 1 > limits.agents:
-        raise Refused("delegation_limit_exceeded", f"{limits.agents} agents are at work.", limit=limits.agents)
-    if len(task.children) >= task.settings.open_items:
-        raise Refused("backlog_full", f"{len(task.children)} results were not collected.")
+def _inherited(settings: Settings, task: Task) -> Settings:
+    """Settings of a child: what its caller has left of the budgets is all that a nested run can have."""
+    own = task.settings
+    return replace(
+        settings,
+        transfers=min(settings.transfers, own.transfers - task.transfers),
+        delegations=min(settings.delegations, own.delegations),
+        turn_delegations=min(settings.turn_delegations, own.turn_delegations),
+        nudges=min(settings.nudges, own.nudges),
+        repeats=min(settings.repeats, own.repeats),
+    )
 
 
 def _not_wider(asked: tuple[str, ...], held: tuple[str, ...]) -> None:
-    wider = sorted(set(asked) - set(held) - {guards.ANY})
+    wider = sorted(tools_of(asked) - tools_of(held) - {ANY})
     if wider:
         raise Refused("authority_widened", f"Not held: {', '.join(wider)}.")
 
@@ -122,6 +129,7 @@ def _open(draft: Draft, event: ev.TaskSubmitted, candidates: tuple[Candidate, ..
             candidates=candidates,
             deadline=draft.now + event.settings.pickup_ms,
             payload=event.payload,
+            graph=event.graph,
         ),
         event.task_id,
     )

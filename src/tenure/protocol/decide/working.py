@@ -23,7 +23,7 @@ def advance(draft: Draft, command: cmd.Advance) -> Verdict:
 
 def see(draft: Draft, command: cmd.See) -> Verdict:
     """Mark input as shown, before it is shown."""
-    guards.acting_owner(draft, command)
+    guards.free_owner(draft, command)
     task = draft.task
     if not task.seen <= command.upto <= task.received:
         raise Refused("input_order", f"Seen up to {task.seen}, received {task.received}, asked for {command.upto}.")
@@ -45,7 +45,7 @@ def send(draft: Draft, command: cmd.Send) -> Verdict:
 
 def open_route(draft: Draft, command: cmd.OpenRoute) -> Verdict:
     """Subscribe the tenure to live input."""
-    tenure = guards.acting_owner(draft, command)
+    tenure = guards.free_owner(draft, command)
     if command.route_id in tenure.routes:
         raise Refused("work_exists", command.route_id)
     draft.emit(ev.RouteOpened(at=draft.now, route_id=command.route_id))

@@ -31,9 +31,11 @@ from tenure.protocol.events.offer import (
     OfferWithdrawn,
 )
 from tenure.protocol.events.task import (
+    ApprovalDecided,
     CancelRequested,
     DelegationEnded,
     DelegationOpened,
+    GraphAdopted,
     QuestionAnswered,
     QuestionExpired,
     TaskCancelled,
@@ -62,6 +64,7 @@ from tenure.protocol.events.tenure import (
     TenureReleased,
     TenureRetiring,
 )
+from tenure.protocol.events.turn import Rejected, TurnDecided, TurnNudged
 from tenure.protocol.events.work import (
     CancellationRequested,
     WorkLocated,
@@ -73,6 +76,7 @@ __all__ = [
     "EVENT_TYPES",
     "VERSION",
     "Advanced",
+    "ApprovalDecided",
     "CancelRequested",
     "CancellationRequested",
     "DelegationEnded",
@@ -85,6 +89,7 @@ __all__ = [
     "Event",
     "EventBase",
     "ExecutionStopped",
+    "GraphAdopted",
     "HandoffEnded",
     "HandoffInitiated",
     "InputReceived",
@@ -99,6 +104,7 @@ __all__ = [
     "ProgressAsked",
     "QuestionAnswered",
     "QuestionExpired",
+    "Rejected",
     "ResidualDeclared",
     "RouteClosed",
     "RouteOpened",
@@ -115,6 +121,8 @@ __all__ = [
     "TenureReleased",
     "TenureRetiring",
     "TreeStopped",
+    "TurnDecided",
+    "TurnNudged",
     "WorkLocated",
     "WorkStarted",
     "WorkStopped",
@@ -168,6 +176,10 @@ Event = (
     | DelegationEnded
     | QuestionAnswered
     | QuestionExpired
+    | TurnDecided
+    | TurnNudged
+    | GraphAdopted
+    | ApprovalDecided
 )
 
 EVENT_TYPES: tuple[type[EventBase], ...] = tuple(Event.__args__)

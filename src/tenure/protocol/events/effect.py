@@ -10,7 +10,8 @@ from tenure.protocol.vocabulary import EffectState, EvidenceKind, Gate, Purpose
 class EffectIntended(EventBase, frozen=True, kw_only=True, tag="effect.intended"):
     """An effect and its first attempt, before the provider is called.
 
-    ``generation`` is above 0 when the intent's key was sealed for another task of the tree.
+    ``generation`` is above 0 when the intent's key was sealed for another task of the tree. ``approval`` names the
+    question by which a person approved it, where its tool needs that.
     """
 
     effect_id: str
@@ -26,6 +27,7 @@ class EffectIntended(EventBase, frozen=True, kw_only=True, tag="effect.intended"
     in_flight_ms: int = 0
     check_ms: int = 60_000
     generation: int = 0
+    approval: str = ""
 
 
 class EffectAttempted(EventBase, frozen=True, kw_only=True, tag="effect.attempted"):

@@ -19,6 +19,7 @@ class OfferIssued(EventBase, frozen=True, kw_only=True, tag="offer.issued"):
     handoff_id: str = ""
     reason: Reason = Reason.NONE
     gate: Gate | None = Gate.ROUTING_RETIRED
+    graph: str = ""
 
 
 class OfferClaimed(EventBase, frozen=True, kw_only=True, tag="offer.claimed"):
@@ -58,7 +59,12 @@ class OfferWithdrawn(EventBase, frozen=True, kw_only=True, tag="offer.withdrawn"
 
 
 class HandoffInitiated(EventBase, frozen=True, kw_only=True, tag="handoff.initiated"):
-    """The sender's part is frozen; a hop is on the stack. ``told`` are ended works that it states as facts."""
+    """The sender's part is frozen; a hop is on the stack.
+
+    Attributes:
+        told: ended works that it states as facts. graph: digest of the graph that allowed it.
+        mark: what had been achieved by then, as a digest to compare. pickup_ms, ack_ms: the edge's deadlines, or 0.
+    """
 
     handoff_id: str
     candidates: tuple[Candidate, ...]
@@ -66,6 +72,10 @@ class HandoffInitiated(EventBase, frozen=True, kw_only=True, tag="handoff.initia
     constraints: tuple[str, ...]
     gate: Gate
     told: tuple[str, ...] = ()
+    graph: str = ""
+    mark: str = ""
+    pickup_ms: int = 0
+    ack_ms: int = 0
 
 
 class HandoffEnded(EventBase, frozen=True, kw_only=True, tag="handoff.ended"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenure.protocol.events.base import EventBase
 from tenure.protocol.settings import Limits, Settings
-from tenure.protocol.state import Question, Wait
+from tenure.protocol.state import Approval, Question, Wait
 from tenure.protocol.vocabulary import Reason
 
 
@@ -23,6 +23,8 @@ class TaskSubmitted(EventBase, frozen=True, kw_only=True, tag="task.submitted"):
     parent: str = ""
     depth: int = 0
     conversation: str = ""
+    graph: str = ""
+    approvals: tuple[Approval, ...] = ()
 
 
 class TaskWaiting(EventBase, frozen=True, kw_only=True, tag="task.waiting"):
@@ -78,6 +80,7 @@ class DelegationOpened(EventBase, frozen=True, kw_only=True, tag="delegation.ope
 
     child_id: str
     agent: str
+    graph: str = ""
 
 
 class DelegationEnded(EventBase, frozen=True, kw_only=True, tag="delegation.ended"):
@@ -99,6 +102,21 @@ class QuestionAnswered(EventBase, frozen=True, kw_only=True, tag="question.answe
     choice: str = ""
     agent: str = ""
     body: str = ""
+
+
+class ApprovalDecided(EventBase, frozen=True, kw_only=True, tag="approval.decided"):
+    """A person approved or refused one effect, by its exact arguments."""
+
+    approval: Approval
+
+
+class GraphAdopted(EventBase, frozen=True, kw_only=True, tag="graph.adopted"):
+    """The task goes on under another version of the routing graph, with that version's budgets and fallbacks."""
+
+    graph: str
+    settings: Settings
+    by: str
+    reason: str = ""
 
 
 class QuestionExpired(EventBase, frozen=True, kw_only=True, tag="question.expired"):

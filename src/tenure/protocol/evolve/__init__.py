@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tenure.errors import Refused
 from tenure.protocol import events as ev
 from tenure.protocol.events import event_tag
-from tenure.protocol.evolve import offer, tenure
+from tenure.protocol.evolve import offer, tenure, turn
 from tenure.protocol.evolve import task as whole
 from tenure.protocol.evolve.effect import evolve_effect
 from tenure.protocol.state import Task, Tree
@@ -22,7 +22,12 @@ from tenure.protocol.vocabulary import Phase
 
 __all__ = ["evolve", "evolve_effect", "evolve_tree", "fold"]
 
-_RULES: dict[type[ev.EventBase], Callable[[Task, Any], Task]] = {**whole.RULES, **offer.RULES, **tenure.RULES}
+_RULES: dict[type[ev.EventBase], Callable[[Task, Any], Task]] = {
+    **whole.RULES,
+    **offer.RULES,
+    **tenure.RULES,
+    **turn.RULES,
+}
 
 
 _OF_TREES = frozenset({ev.TaskSubmitted, ev.TaskCompleted, ev.TaskFailed, ev.TaskCancelled, ev.TreeStopped})
@@ -89,4 +94,6 @@ def _submitted(event: ev.TaskSubmitted) -> Task:
         answerable=event.agent,
         payload=event.payload,
         given=event.payload,
+        graph=event.graph,
+        approvals=event.approvals,
     )

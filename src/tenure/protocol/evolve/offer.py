@@ -12,8 +12,11 @@ from tenure.protocol import events as ev
 from tenure.protocol.events import event_tag
 from tenure.protocol.evolve.base import hop_of, move_hop, offer_of, step, tenure_of
 from tenure.protocol.machines import HANDOFF, OFFER, TASK
-from tenure.protocol.state import Hop, Offer, Pickup, Task
-from tenure.protocol.vocabulary import HandoffState, OfferKind
+from tenure.protocol.state import Hop, Offer, Pickup, Step, Task
+from tenure.protocol.vocabulary import HandoffState, OfferKind, Reason
+
+TRAIL = 32
+"""How many of the newest transfers are kept, to be compared with a new one."""
 
 
 def _offer_issued(task: Task, event: ev.OfferIssued) -> Task:
@@ -46,6 +49,8 @@ def _offer_issued(task: Task, event: ev.OfferIssued) -> Task:
         question=None,
         held_authority=task.authority if edge is None else edge,
         takeovers=takeovers,
+        # Whoever gets a task that went in circles begins a path of its own.
+        trail=() if event.reason is Reason.OSCILLATION else task.trail,
     )
 
 
@@ -89,10 +94,15 @@ def _handoff_initiated(task: Task, event: ev.HandoffInitiated) -> Task:
         given=task.given,
         initiated_at=event.at,
         gate=event.gate,
+        pickup_ms=event.pickup_ms,
+        ack_ms=event.ack_ms,
     )
+    step_made = Step(sender=hop.sender, receiver=hop.receiver, mark=event.mark)
     return replace(
         task,
         hops=(*task.hops, hop),
+        trail=(*task.trail, step_made)[-TRAIL:],
+        nudges=0,
         hop_count=task.hop_count + 1,
         transfers=task.transfers + 1,
         endings=tuple(ending for ending in task.endings if ending.work_id not in event.told),

@@ -107,7 +107,8 @@ def _speaker(event: ev.EffectIntended | ev.EffectAttempted | ev.EffectObserved, 
 
 def _delegation_opened(task: Task, event: ev.DelegationOpened) -> Task:
     child = Child(child_id=event.child_id, agent=event.agent)
-    return replace(task, children=(*task.children, child), tenure=progressed(task, event.at))
+    tenure = progressed(task, event.at, delegated=tenure_of(task).delegated + 1)
+    return replace(task, children=(*task.children, child), tenure=tenure, delegated=task.delegated + 1)
 
 
 def _delegation_ended(task: Task, event: ev.DelegationEnded) -> Task:
@@ -122,6 +123,12 @@ def _delegation_ended(task: Task, event: ev.DelegationEnded) -> Task:
 
 
 def _question_answered(task: Task, event: ev.QuestionAnswered) -> Task:
+    del event
+    # A person has looked: what went in circles before is not held against what comes now.
+    return replace(task, question=None, trail=(), nudges=0)
+
+
+def _question_expired(task: Task, event: ev.QuestionExpired) -> Task:
     del event
     return replace(task, question=None)
 
@@ -148,5 +155,5 @@ RULES: dict[type[ev.EventBase], Callable[[Task, Any], Task]] = {
     ev.DelegationOpened: _delegation_opened,
     ev.DelegationEnded: _delegation_ended,
     ev.QuestionAnswered: _question_answered,
-    ev.QuestionExpired: _question_answered,
+    ev.QuestionExpired: _question_expired,
 }

@@ -93,8 +93,9 @@ def _advanced(task: Task, event: ev.Advanced) -> Task:
         children=children,
         document=event.document or task.document,
         document_version=task.document_version + bool(event.document),
+        collected=task.collected + len(event.collected),
         takeovers=0,
-        tenure=progressed(task, event.at, turn=tenure.turn + 1),
+        tenure=progressed(task, event.at, turn=tenure.turn + 1, delegated=0),
     )
 
 
