@@ -15,9 +15,8 @@ from msgspec import Struct
 
 from tenure.protocol.body import Body
 from tenure.protocol.decisions import Decision, TransferTo
-from tenure.protocol.events.turn import Rejected
 from tenure.protocol.settings import Limits, Policy, Settings
-from tenure.protocol.state import Candidate, Effect, Locator
+from tenure.protocol.state import Candidate, Effect, Locator, Rejected
 from tenure.protocol.vocabulary import (
     EffectState,
     EvidenceKind,

@@ -165,6 +165,14 @@ class AskedApproval(Struct, frozen=True, kw_only=True, gc=False):
     arguments: str
 
 
+class Rejected(Struct, frozen=True, kw_only=True, gc=False):
+    """Something that was asked for and is not done: ``code`` of :data:`tenure.errors.CODES` says why."""
+
+    call_id: str
+    code: str
+    detail: str = ""
+
+
 class Pending(Struct, frozen=True, kw_only=True, gc=False):
     """A transfer that a turn has decided and that is not initiated yet: calls beside it may finish until ``calls_by``.
 
@@ -362,7 +370,7 @@ class Task(Struct, frozen=True, kw_only=True, gc=False):
             return, that is what the sender had been given itself.
         received, seen, consumed: counts of the input; ``consumed <= seen <= received``.
         graph: digest of the version of the routing graph in force; empty without one.
-        nudges: how often in a row a turn was handed back. trail: the newest transfers, to tell circles from progress.
+        nudges: how often in a row a turn was handed back; nudged: what the last of them was told. trail: the newest transfers, to tell circles from progress.
         delegated: delegations ever opened; collected: of those, results that were taken.
         approvals: persons' words on effects, while they hold.
         unseen: how many helpers and calls were not seen to end with their tenures. They are counted and not watched, so
@@ -412,6 +420,7 @@ class Task(Struct, frozen=True, kw_only=True, gc=False):
     unseen: int = 0
     graph: str = ""
     nudges: int = 0
+    nudged: tuple[Rejected, ...] = ()
     trail: tuple[Step, ...] = ()
     delegated: int = 0
     collected: int = 0

@@ -9,7 +9,7 @@ from tenure.protocol import commands as cmd
 from tenure.protocol import events as ev
 from tenure.protocol.decide import guards, routing, transferring
 from tenure.protocol.decide.draft import Draft, Verdict
-from tenure.protocol.state import Candidate, Pending
+from tenure.protocol.state import Candidate, Pending, Rejected
 from tenure.protocol.turns import Arbitrated, Wish, arbitrate
 from tenure.protocol.vocabulary import Phase, Reason, TurnOutcome
 
@@ -32,7 +32,7 @@ def take_turn(draft: Draft, command: cmd.TakeTurn) -> Verdict:
     left = max(draft.task.settings.nudges - draft.task.nudges, 0)
     ruling = arbitrate([one.call_id for one in command.delegations], _wishes(draft, command), codes, nudges_left=left)
     rejected = tuple(
-        ev.Rejected(call_id=name, code=ruling.rejected[name], detail=refused[name].detail if name in refused else "")
+        Rejected(call_id=name, code=ruling.rejected[name], detail=refused[name].detail if name in refused else "")
         for name in command.asked
         if name in ruling.rejected
     )
@@ -136,7 +136,7 @@ def _end(draft: Draft, command: cmd.TakeTurn, reason: Reason) -> None:
 def _answer(
     draft: Draft,
     ruling: Arbitrated,
-    rejected: tuple[ev.Rejected, ...],
+    rejected: tuple[Rejected, ...],
     left: int,
     reason: Reason = Reason.NONE,
 ) -> Verdict:

@@ -64,7 +64,7 @@ from tenure.protocol.events.tenure import (
     TenureReleased,
     TenureRetiring,
 )
-from tenure.protocol.events.turn import Rejected, TurnDecided, TurnNudged
+from tenure.protocol.events.turn import TurnDecided, TurnNudged
 from tenure.protocol.events.work import (
     CancellationRequested,
     WorkLocated,
@@ -104,7 +104,6 @@ __all__ = [
     "ProgressAsked",
     "QuestionAnswered",
     "QuestionExpired",
-    "Rejected",
     "ResidualDeclared",
     "RouteClosed",
     "RouteOpened",

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from tenure.protocol.events.base import EventBase
-from tenure.protocol.state import Pending
+from tenure.protocol.state import Pending, Rejected
 from tenure.protocol.vocabulary import Reason, TurnOutcome
-
-
-class Rejected(Struct, frozen=True, kw_only=True, gc=False):
-    """Something that was asked for and is not done: ``code`` of :data:`tenure.errors.CODES` says why."""
-
-    call_id: str
-    code: str
-    detail: str = ""
 
 
 class TurnDecided(EventBase, frozen=True, kw_only=True, tag="turn.decided"):

@@ -103,6 +103,7 @@ def _handoff_initiated(task: Task, event: ev.HandoffInitiated) -> Task:
         hops=(*task.hops, hop),
         trail=(*task.trail, step_made)[-TRAIL:],
         nudges=0,
+        nudged=(),
         hop_count=task.hop_count + 1,
         transfers=task.transfers + 1,
         endings=tuple(ending for ending in task.endings if ending.work_id not in event.told),

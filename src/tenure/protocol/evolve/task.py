@@ -125,7 +125,7 @@ def _delegation_ended(task: Task, event: ev.DelegationEnded) -> Task:
 def _question_answered(task: Task, event: ev.QuestionAnswered) -> Task:
     del event
     # A person has looked: what went in circles before is not held against what comes now.
-    return replace(task, question=None, trail=(), nudges=0)
+    return replace(task, question=None, trail=(), nudges=0, nudged=())
 
 
 def _question_expired(task: Task, event: ev.QuestionExpired) -> Task:

@@ -15,12 +15,12 @@ from tenure.protocol.state import Task
 def _decided(task: Task, event: ev.TurnDecided) -> Task:
     tenure = progressed(task, event.at, turn=event.n, delegated=0, pending=event.pending)
     # A turn that had to fall back does not earn new nudges.
-    return replace(task, tenure=tenure, nudges=task.nudges if event.rejected else 0)
+    return replace(task, tenure=tenure, nudges=task.nudges if event.rejected else 0, nudged=())
 
 
 def _nudged(task: Task, event: ev.TurnNudged) -> Task:
     tenure_of(task)
-    return replace(task, nudges=event.nudges)
+    return replace(task, nudges=event.nudges, nudged=event.rejected)
 
 
 def _adopted(task: Task, event: ev.GraphAdopted) -> Task:
