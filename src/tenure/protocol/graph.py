@@ -143,7 +143,7 @@ class Turns(Part, frozen=True, kw_only=True):
     """How an ambiguous or forbidden turn is treated. ``None`` takes the default.
 
     Attributes:
-        nudges: how often in a row a turn is handed back with words before its fallback.
+        nudges: how often a turn is handed back with words before its fallback, from one handoff to the next.
         calls_ms: how long the calls beside a transfer may take before they are asked to end.
     """
 

@@ -73,7 +73,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         cancel_ms: longest wait for a requested cancellation before a person is asked.
         question_ms: due time of an escalation that names none.
         transfers, delegations: budgets of the task, counted apart. turn_delegations: budget of one turn.
-        nudges: how often in a row a turn is handed back with words before its fallback.
+        nudges: how often a turn is handed back with words before its fallback, from one handoff to the next.
         calls_ms: how long the calls beside a transfer may take before they are asked to end.
         repeats: how often an edge may be used again without progress.
         approval_ms: how long a person's approval of an effect holds.

@@ -29,7 +29,7 @@ class TurnDecided(EventBase, frozen=True, kw_only=True, tag="turn.decided"):
 
 
 class TurnNudged(EventBase, frozen=True, kw_only=True, tag="turn.nudged"):
-    """A turn was handed back: nothing of it starts. ``nudges``: how often in a row, this time included."""
+    """A turn was handed back: nothing of it starts. ``nudges``: how often by now, this time included."""
 
     n: int
     asked: tuple[str, ...]

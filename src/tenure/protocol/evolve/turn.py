@@ -14,8 +14,8 @@ from tenure.protocol.state import Task
 
 def _decided(task: Task, event: ev.TurnDecided) -> Task:
     tenure = progressed(task, event.at, turn=event.n, delegated=0, pending=event.pending)
-    # A turn that had to fall back does not earn new nudges.
-    return replace(task, tenure=tenure, nudges=task.nudges if event.rejected else 0, nudged=())
+    # A good turn earns no new nudges: an agent that starts again and again would never come to an end.
+    return replace(task, tenure=tenure, nudged=())
 
 
 def _nudged(task: Task, event: ev.TurnNudged) -> Task:
