@@ -8,7 +8,7 @@ from tenure.protocol.payload import Artifact, Fact
 from tenure.protocol.settings import Limits, Policy, Settings
 from tenure.runtime.decisions import Complete, Escalate, GiveBack, Transfer, Wait
 from tenure.runtime.delegation import Result
-from tenure.runtime.outcomes import Done, InDoubt, Refused
+from tenure.runtime.outcomes import Done, Held, InDoubt, Refused
 from tenure.runtime.provider import (
     Accepted,
     Cancelled,
@@ -23,26 +23,32 @@ from tenure.runtime.provider import (
 )
 from tenure.runtime.team import Team
 from tenure.runtime.tenure import Tenure
+from tenure.runtime.turns import Answered, Call, Delegate, Nudged
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Accepted",
+    "Answered",
     "Artifact",
+    "Call",
     "Cancelled",
     "Complete",
     "Confirmed",
     "Declined",
+    "Delegate",
     "Done",
     "Escalate",
     "Fact",
     "Failed",
     "GiveBack",
+    "Held",
     "InDoubt",
     "Inconclusive",
     "Limits",
     "NotFound",
     "NotSent",
+    "Nudged",
     "Policy",
     "Provider",
     "Refused",

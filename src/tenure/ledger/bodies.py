@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tenure.protocol import events as ev
-from tenure.protocol.state import Question
+from tenure.protocol.state import Pending, Question
 
 FIELDS: dict[type[ev.EventBase], tuple[str, ...]] = {
     ev.TaskSubmitted: ("payload",),
@@ -26,14 +26,18 @@ FIELDS: dict[type[ev.EventBase], tuple[str, ...]] = {
     ev.EffectObserved: ("body",),
     ev.DelegationEnded: ("result",),
     ev.QuestionAnswered: ("body",),
+    ev.TurnDecided: ("pending",),
 }
-"""Fields of events that hold a body's digest, or a question that does."""
+"""Fields of events that hold a body's digest, or a question or a decided transfer that does."""
 
 
 def bodies_in(event: ev.Event) -> Iterator[str]:
     """Digests of the bodies that an event refers to."""
     for name in FIELDS.get(type(event), ()):
         value = getattr(event, name)
-        digest = value.body if isinstance(value, Question) else value
-        if digest:
-            yield digest
+        if isinstance(value, Question):
+            value = value.body
+        elif isinstance(value, Pending):
+            value = value.payload
+        if value:
+            yield value

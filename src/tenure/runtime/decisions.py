@@ -7,6 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 from msgspec import Struct
 
 from tenure.protocol.payload import Artifact, Fact
+from tenure.protocol.state import AskedApproval
 from tenure.protocol.vocabulary import Gate, Reason
 
 T = TypeVar("T")
@@ -22,6 +23,7 @@ class Transfer(Struct, Generic[T], frozen=True):
         constraints, decisions, done, artifacts: added to what the task carries already.
         open_questions: replace the earlier ones.
         gate: what must be over before the receiver acts; an edge may demand more.
+        id: the response's own name for it, when a turn asks for it.
     """
 
     to: str | tuple[str, ...]
@@ -34,6 +36,7 @@ class Transfer(Struct, Generic[T], frozen=True):
     artifacts: tuple[Artifact, ...] = ()
     open_questions: tuple[str, ...] = ()
     gate: Gate = Gate.ROUTING_RETIRED
+    id: str = ""
 
 
 class Complete(Struct, Generic[T], frozen=True):
@@ -56,6 +59,7 @@ class Escalate(Struct, frozen=True):
         question: the question. evidence: data that helps to answer it.
         allowed: choices; empty means any. who: parties that may answer; the task's fallback by default.
         within: seconds until the finite fallback applies; the task's default when it is 0.
+        approval: set by ``own.effect`` when the question is whether one effect may be made.
     """
 
     question: str
@@ -63,6 +67,7 @@ class Escalate(Struct, frozen=True):
     who: tuple[str, ...] = ()
     evidence: Any = None
     within: float = 0
+    approval: AskedApproval | None = None
 
 
 class Wait(Struct, frozen=True):

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tenure.errors import Refused
 from tenure.protocol import commands as cmd
-from tenure.protocol.state import Task
+from tenure.protocol.state import Candidate, Task
 from tenure.runtime.books import Reader
 from tenure.runtime.hold import Hold
 from tenure.runtime.ids import child_id
 from tenure.runtime.payloads import encode_payload, first_payload
-
-if TYPE_CHECKING:
-    from tenure.runtime.team import Team
 
 POLL = 1.0
 
@@ -49,14 +46,13 @@ async def result_of(ledger: Reader, task: Task) -> Result:
 class Delegations:
     """Children that this tenure has opened or found open."""
 
-    def __init__(self, hold: Hold, team: Team, salt: str, given: str) -> None:
+    def __init__(self, hold: Hold, salt: str, given: str) -> None:
         """Start with none; what the owner was given and the count name children that got no key."""
         self._hold = hold
         # A child that fails has somebody who can decide what follows: its caller, before any person.
         self._settings = replace(hold.settings, on_failure="fail")
         self._given = given
         self._salt = salt
-        self._team = team
         self._count = 0
         self.collected: list[str] = []
 
@@ -65,21 +61,16 @@ class Delegations:
     ) -> str:
         """Open a child without waiting; the same key gives the same child. Returns its task id."""
         self._hold.check_open()
-        allowed = self._team.agents[self._hold.agent].may_delegate
-        if allowed is not None and agent not in allowed:
-            detail = f"{self._hold.agent} may not delegate to {agent}; it may to {', '.join(allowed) or 'nobody'}."
-            raise Refused("route_forbidden", detail)
         self._count += 1
         # Another owner of the task, with an input of its own, must not be answered with what this one has asked for.
         named = f"key:{key}" if key else f"count:{self._given}:{agent}:{self._count}"
         task_id = child_id(self._hold.root_id, self._hold.task_id, named)
-        candidate = self._team.candidate(agent)
         payload = first_payload(task_id, goal, data, constraints, summary, self._salt)
         try:
             await self._hold.say(
                 cmd.Delegate,
                 child_id=task_id,
-                candidates=(candidate,),
+                candidates=(Candidate(agent=agent),),
                 payload=encode_payload(payload),
                 settings=self._settings,
             )

@@ -124,6 +124,7 @@ class Effects:
                 intent=intent.digest,
                 request=to_body(intent.request),
                 compared=intent.compared,
+                arguments=intent.arguments,
                 policy=intent.policy,
                 idempotent_ms=int(provider.idempotent_for * 1000),
                 in_flight_ms=int(provider.in_flight_limit * 1000),

@@ -117,6 +117,15 @@ class TaskHandle:
         """End an open handoff and all above it; the task goes back to that handoff's sender."""
         await self._execute(cmd.Reverse, handoff_id=handoff_id, by=by, reason=reason)
 
+    async def adopt(self, graph: str, *, by: str, reason: str = "") -> None:
+        """Let the task go on under another saved version of the routing graph, with its budgets and fallbacks.
+
+        Raises:
+            Refused: ``unknown_graph``; ``unknown_agent`` when the owner is not in that version; ``task_ended``;
+                ``retiring`` or ``transfer_decided`` while it changes hands.
+        """
+        await self._execute(cmd.AdoptGraph, graph=graph, by=by, reason=reason)
+
     async def facts(self) -> Facts:
         """The four facts of the task, each as far as it is proven."""
         return await facts_of(self._ledger, self.task_id)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from tenure.errors import Fenced, OutcomeUnknown, Refused, Unavailable
 from tenure.ledger import Ledger
 from tenure.protocol.commands import Command, CommandBase, OwnerCommand, Receipt
+from tenure.protocol.graph import Graph
 from tenure.protocol.state import Task, Tenure
 from tenure.protocol.typed import typed
 from tenure.runtime.books import Books
@@ -50,8 +51,13 @@ class Hold:
     counts suspended time and was read before the heartbeat was sent.
     """
 
-    def __init__(self, ledger: Ledger, task: Task, tenure: Tenure, *, asked_at: int) -> None:
-        """Hold a tenure that was granted to a request sent at ``asked_at`` (:func:`uptime_ms`)."""
+    def __init__(
+        self, ledger: Ledger, task: Task, tenure: Tenure, *, asked_at: int, graph: Graph | None = None
+    ) -> None:
+        """Hold a tenure that was granted to a request sent at ``asked_at`` (:func:`uptime_ms`).
+
+        ``graph`` is the version in force at the grant.
+        """
         self.ledger = ledger
         self.root_id = task.root_id
         self.task_id = task.task_id
@@ -59,6 +65,7 @@ class Hold:
         self.epoch = tenure.epoch
         self.instance = tenure.instance
         self.settings = task.settings
+        self.graph = graph
         self.closing = False
         self.stated = False
         self.error: Fenced | None = None

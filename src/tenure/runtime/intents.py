@@ -8,9 +8,11 @@ from msgspec import Struct
 
 from tenure.errors import Refused as RefusedError
 from tenure.protocol.body import text_digest
-from tenure.protocol.settings import Policy
+from tenure.protocol.graph import Graph
+from tenure.protocol.settings import EXTERNAL, Policy
 from tenure.runtime import provider as pv
 from tenure.runtime.content import canonical, to_plain
+from tenure.runtime.works import policy_of
 
 
 class Intent(Struct, frozen=True, kw_only=True):
@@ -20,10 +22,28 @@ class Intent(Struct, frozen=True, kw_only=True):
     tool: str
     digest: str
     compared: str
+    arguments: str
     request: Any
     policy: Policy
     timeout: float | None
     patience: float
+
+
+def tool_policy(graph: Graph | None, tool: str, asked: str | Policy) -> Policy:
+    """The class of an effect: as asked for, else as the graph says of the tool, else ``external``.
+
+    Raises:
+        Refused: ``misuse`` for a class whose gate is below that of the tool's.
+    """
+    node = graph.tools.get(tool) if graph is not None else None
+    least = graph.policy(node.policy) if graph is not None and node is not None else None
+    if not asked:
+        return least or EXTERNAL
+    chosen = policy_of(asked, graph)
+    if least is not None and chosen.gate.rank < least.gate.rank:
+        detail = f"{tool} is {least.name} in the routing graph; {chosen.name} has a weaker gate."
+        raise RefusedError("misuse", detail)
+    return chosen
 
 
 def intent_of(
@@ -63,6 +83,7 @@ def intent_of(
         tool=tool,
         digest=text_digest(named, salt),
         compared=text_digest(canonical(parts).decode(), salt),
+        arguments=text_digest(canonical(plain).decode(), salt),
         request=plain,
         policy=policy,
         timeout=timeout,

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from tenure.errors import NextAction
 from tenure.protocol.vocabulary import EffectState
+from tenure.runtime.decisions import Escalate, Wait
 
 
 class Done(Struct, frozen=True):
@@ -47,4 +48,21 @@ class InDoubt(Struct, frozen=True):
     next_action: NextAction = NextAction.RECONCILE
 
 
-Outcome = Done | Refused | InDoubt
+class Held(Struct, frozen=True):
+    """Not done: its tool needs a person's approval of exactly this request. Return ``held.wait`` from the handler.
+
+    The handler starts again when the person has answered, and the same effect is then made, or is :class:`Refused`.
+    """
+
+    tool: str
+    question: Escalate
+    within: float
+    next_action: NextAction = NextAction.ASK
+
+    @property
+    def wait(self) -> Wait:
+        """The decision that asks, and keeps the task without a lease until the answer."""
+        return Wait(on="answer", within=self.within, question=self.question)
+
+
+Outcome = Done | Refused | InDoubt | Held

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tenure.errors import Refused
+from tenure.errors import Fenced, Refused
+from tenure.protocol import decisions as dec
 from tenure.protocol.body import Body
+from tenure.protocol.graph import EdgeKind
 from tenure.protocol.payload import Fact, Payload
-from tenure.protocol.state import Child, Effect, Task
+from tenure.protocol.state import Candidate, Child, Effect, Task
 from tenure.protocol.vocabulary import EffectState, WorkEnd
 from tenure.runtime.books import Reader
 from tenure.runtime.content import encoded, to_plain
 from tenure.runtime.decisions import Transfer
 from tenure.runtime.ids import nonce
+
+if TYPE_CHECKING:
+    from tenure.runtime.tenure import Tenure
 
 _FACT_OF = {
     EffectState.CONFIRMED: "done",
@@ -87,6 +93,30 @@ async def next_payload(
     )
 
 
+async def transfer_to(own: Tenure[Any], decision: Transfer[Any], handoff_id: str) -> dec.TransferTo:
+    """A transfer as the ledger takes it, which judges whether it may be.
+
+    Raises:
+        Refused: ``misuse`` when it names nobody; ``invalid`` for data without a JSON form.
+    """
+    targets = (decision.to,) if isinstance(decision.to, str) else tuple(decision.to)
+    if not all(targets) or not targets:
+        raise Refused("misuse", "A Transfer names the agent that it goes to.")
+    task = await own.hold.books.task(own.task_id)
+    if task is None:
+        raise Fenced("stale_epoch", own.task_id)
+    if not decision.trigger and own.hold.graph is not None:
+        edge = own.hold.graph.edge(own.agent, targets[0], EdgeKind.TRANSFER)
+        decision = replace(decision, trigger=edge.trigger if edge else "")
+    payload = await next_payload(own.hold.books, task, own.payload, own.in_flight, decision, handoff_id)
+    return dec.TransferTo(
+        handoff_id=handoff_id,
+        candidates=tuple(Candidate(agent=target) for target in targets),
+        payload=encode_payload(payload),
+        gate=decision.gate,
+    )
+
+
 def settled_facts(effects: Iterable[Effect], by: Callable[[str], str]) -> tuple[Fact, ...]:
     """Settled effects as facts: what was done, how it came out, where to look it up. Never the key.
 
@@ -99,6 +129,7 @@ def settled_facts(effects: Iterable[Effect], by: Callable[[str], str]) -> tuple[
             outcome=_FACT_OF[effect.state],  # type: ignore[arg-type]  # the table's values are the literals
             reference=effect.reference,
             by=by(effect.effect_id),
+            origin="effect",
         )
         for effect in effects
         if effect.state in _FACT_OF
@@ -117,11 +148,12 @@ async def books_of(ledger: Reader, task: Task, payload: Payload) -> InFlight:
                 what=work.name,
                 outcome="unknown" if work.state == "residual" else "running",
                 by=work.agent,
+                origin="work",
             )
             for work in task.works
         ),
         effects=tuple(
-            Fact(id=effect.effect_id, what=effect.tool, outcome="unknown", reference=effect.reference)
+            Fact(id=effect.effect_id, what=effect.tool, outcome="unknown", reference=effect.reference, origin="effect")
             for effect in effects
             if not effect.state.settled
         ),
@@ -141,6 +173,7 @@ async def _ended(ledger: Reader, task: Task, ending: Any) -> Fact:
         outcome="done" if done else "unknown" if ending.how is WorkEnd.VANISHED else "failed",
         by=ending.agent,
         data=data,
+        origin="work",
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import logging
+from typing import Any
 
 from tenure.errors import Fenced, Refused
 from tenure.protocol import commands as cmd
@@ -13,11 +14,10 @@ from tenure.runtime.content import to_body, words_of
 from tenure.runtime.decisions import Complete, Escalate, GiveBack, Transfer, Wait
 from tenure.runtime.ids import new_id
 from tenure.runtime.jobs import Job
-from tenure.runtime.payloads import encode_payload, next_payload
+from tenure.runtime.payloads import encode_payload, next_payload, transfer_to
 from tenure.runtime.tenure import Tenure
 
-if TYPE_CHECKING:
-    from tenure.runtime.team import Team
+_LOG = logging.getLogger("tenure.worker")
 
 STRAY = 0.01
 """Seconds in which a handler that has returned is seen to end, unless it left something running."""
@@ -27,6 +27,9 @@ async def retire_by_decision(own: Tenure[Any], decided: dec.Decision, handler: J
     """Stop intake, state the decision, cancel, close routes, wait within the graces, observe, declare, switch.
 
     With nothing left to retire, all of it is one commit.
+
+    Raises:
+        Refused: the ledger does not take this decision; the tenure is as it was.
     """
     hold = own.hold
     hold.closing = True
@@ -34,17 +37,27 @@ async def retire_by_decision(own: Tenure[Any], decided: dec.Decision, handler: J
         await own.works.adopt(handler)
     quiet = not own.works.running and not own.effects.running and not own.inbox.routes
     failed = isinstance(decided, dec.FailWith | dec.GiveBackTo)
-    receipt = await hold.say(
-        cmd.Retire,
-        decision=decided,
-        quiet=quiet,
-        # A tenure that failed consumes nothing more than what it has committed: the rest goes on.
-        consumed=own.inbox.consumed if failed else own.inbox.shown,
-        collected=own.delegations.take_collected(),
-    )
+    collected = own.delegations.take_collected()
+    try:
+        receipt = await hold.say(
+            cmd.Retire,
+            decision=decided,
+            quiet=quiet,
+            # A tenure that failed consumes nothing more than what it has committed: the rest goes on.
+            consumed=own.inbox.consumed if failed else own.inbox.shown,
+            collected=collected,
+        )
+    except Refused:
+        hold.closing = False
+        own.delegations.collected += collected
+        raise
     hold.stated = True
-    if quiet:
-        return receipt
+    return receipt if quiet else await release(own)
+
+
+async def release(own: Tenure[Any]) -> cmd.Receipt:
+    """After the decision was stated: cancel, close routes, wait within the graces, observe, declare, switch."""
+    hold = own.hold
     await own.inbox.close_routes()
     (retired, delivered), unseen = await asyncio.gather(own.works.retire(), own.effects.retire(owned=True))
     await own.works.reported(1)
@@ -71,15 +84,20 @@ async def retire_lost(own: Tenure[Any], handler: Job) -> None:
     own.works.keep_watching()
 
 
-async def to_protocol(team: Team, own: Tenure[Any], decision: object) -> dec.Decision:
-    """A handler's decision as the ledger takes it, checked against the team's edges.
+async def to_protocol(own: Tenure[Any], decision: object) -> dec.Decision:
+    """A handler's decision as the ledger takes it. What one of its turns has decided before is carried out.
 
     Raises:
-        Refused: ``route_forbidden``, ``unknown_agent``, ``self_transfer``, ``misuse`` and what the payload gives.
+        Refused: ``misuse`` and ``invalid``; whether it is allowed is for the ledger to say.
     """
+    if own.turns.decided is not None:
+        chosen, decided = own.turns.decided
+        if decision is not chosen:
+            _LOG.warning("A turn of %s has decided to transfer %s; that is what is done.", own.agent, own.task_id)
+        return await transfer_to(own, chosen, decided.handoff_id)
     match decision:
         case Transfer():
-            return await _transfer(team, own, decision)
+            return await transfer_to(own, decision, new_id("h"))
         case Complete(result):
             return dec.CompleteWith(result=to_body(result))
         case GiveBack(reason, detail):
@@ -112,29 +130,6 @@ async def give_back(own: Tenure[Any], reason: Reason, detail: str) -> dec.Decisi
     return dec.GiveBackTo(reason=reason, payload=encode_payload(payload))
 
 
-async def _transfer(team: Team, own: Tenure[Any], decision: Transfer[Any]) -> dec.Decision:
-    targets = (decision.to,) if isinstance(decision.to, str) else decision.to
-    allowed = team.agents[own.agent].may_transfer
-    for target in targets:
-        candidate = team.candidate(target)
-        if target == own.agent:
-            raise Refused("self_transfer", own.agent)
-        if target not in allowed:
-            detail = f"{own.agent} has no transfer edge to {candidate.agent}; it has {', '.join(allowed) or 'none'}."
-            raise Refused("route_forbidden", detail)
-    task = await own.hold.books.task(own.task_id)
-    if task is None:
-        raise Fenced("stale_epoch", own.task_id)
-    handoff_id = new_id("h")
-    payload = await next_payload(own.hold.books, task, own.payload, own.in_flight, decision, handoff_id)
-    return dec.TransferTo(
-        handoff_id=handoff_id,
-        candidates=tuple(team.candidate(target) for target in targets),
-        payload=encode_payload(payload),
-        gate=decision.gate,
-    )
-
-
 def _escalate(decision: Escalate) -> dec.EscalateTo:
     return dec.EscalateTo(
         question_id=new_id("q"),
@@ -142,6 +137,7 @@ def _escalate(decision: Escalate) -> dec.EscalateTo:
         who=decision.who,
         allowed=decision.allowed,
         due_ms=int(decision.within * 1000),
+        approval=decision.approval,
     )
 
 

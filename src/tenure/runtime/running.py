@@ -11,14 +11,15 @@ from tenure.ledger import Ledger
 from tenure.protocol import commands as cmd
 from tenure.protocol import decisions as dec
 from tenure.protocol.settings import LOCAL
-from tenure.protocol.vocabulary import WorkKind
+from tenure.protocol.vocabulary import TurnOutcome, WaitOn, WorkKind
 from tenure.runtime.background import background
 from tenure.runtime.decisions import Decision
 from tenure.runtime.hold import Hold
 from tenure.runtime.ids import jitter
 from tenure.runtime.jobs import CoroutineJob
-from tenure.runtime.retiring import failure, retire_by_decision, retire_lost, to_protocol
+from tenure.runtime.retiring import STRAY, failure, release, retire_by_decision, retire_lost, to_protocol
 from tenure.runtime.tenure import Tenure
+from tenure.runtime.turns import ROUTING
 from tenure.runtime.works import report_end
 
 if TYPE_CHECKING:
@@ -92,15 +93,46 @@ class Running:
             raise hold.error
 
     async def _end(self) -> None:
-        """State the decision. One that the ledger refuses is a failure of the handler, and is stated as such."""
-        try:
-            receipt = await retire_by_decision(self._own, await self._decision(), self._job)
-        except Refused as error:
-            self._hold.check()
-            _LOG.warning("The decision of %s on %s was refused: %s", self._own.agent, self._own.task_id, error)
-            receipt = await self._fail(error)
+        """State the decision. One that the ledger refuses is a failure of the handler, and is stated as such.
+
+        A route that is not there is first put right: the handler starts again and is told.
+        """
+        if self._hold.stated:
+            receipt = await self._release()
+        else:
+            decision = await self._decision()
+            try:
+                receipt = await retire_by_decision(self._own, decision, self._job)
+            except Refused as error:
+                self._hold.check()
+                _LOG.warning("The decision of %s on %s was refused: %s", self._own.agent, self._own.task_id, error)
+                if isinstance(decision, dec.TransferTo) and error.code in ROUTING:
+                    receipt = await self._reroute(decision)
+                else:
+                    receipt = await self._fail(error)
         if receipt.status == "gate":
             await self._wait_for_gate()
+
+    async def _release(self) -> cmd.Receipt:
+        """A turn has ended the task, and the ledger knows: what runs is retired, whatever the handler made of it."""
+        if await self._job.wait(STRAY) is None:
+            self._job.request_cancel()
+            await self._own.works.adopt(self._job)
+        return await release(self._own)
+
+    async def _reroute(self, decision: dec.TransferTo) -> cmd.Receipt:
+        """Have a refused transfer judged as a turn: a nudge lets the handler start again, until there is none left."""
+        ruling = await self._own.turns.propose(decision)
+        match ruling.outcome:
+            case TurnOutcome.NUDGE:
+                again: dec.Decision = dec.WaitFor(on=WaitOn.TIME, within_ms=1)
+            case TurnOutcome.END if self._hold.stated:
+                return await self._release()
+            case TurnOutcome.END:
+                again = dec.StopAsAsked()
+            case _:
+                again = decision  # it is allowed by now
+        return await retire_by_decision(self._own, again, self._job)
 
     async def _fail(self, error: Refused) -> cmd.Receipt:
         """State a failure; a return whose own payload is refused goes without one."""
@@ -121,13 +153,15 @@ class Running:
                 return dec.StopAsAsked()
             return await failure(self._own, RuntimeError("the handler cancelled itself"))
         error = self._decided.exception()
+        if self._own.turns.decided is not None and not isinstance(error, Fenced):
+            return await to_protocol(self._own, None if error is not None else self._decided.result())
         if error is not None:
             if isinstance(error, Fenced):
                 raise error
             _LOG.error("%s raised on %s", self._own.agent, self._own.task_id, exc_info=error)
             return await failure(self._own, error)
         try:
-            return await to_protocol(self._team, self._own, self._decided.result())
+            return await to_protocol(self._own, self._decided.result())
         except Refused as refusal:
             _LOG.warning("The decision of %s on %s was refused: %s", self._own.agent, self._own.task_id, refusal)
             return await failure(self._own, refusal)
@@ -156,7 +190,7 @@ class Running:
         if outcome is not None:
             await report_end(self._hold, f"handler:{self._hold.epoch}", outcome.how)
         if not self._hold.stated and _is_decision(self._decided):
-            decision = await to_protocol(self._team, self._own, self._decided.result())
+            decision = await to_protocol(self._own, self._decided.result())
             await self._hold.report(cmd.Retire, epoch=self._hold.epoch, instance=self._hold.instance, decision=decision)
 
     def _let_go(self) -> None:

@@ -94,7 +94,8 @@ class Serving:
             # The lease began with the grant, not when it was noticed.
             now = await asyncio.to_thread(self._ledger.now_blocking)
             asked_at = uptime_ms() - max(0, now - task.tenure.since)
-        return Hold(self._ledger, task, task.tenure, asked_at=asked_at), task, given, payload
+        graph = await self._team.version(task.graph)
+        return Hold(self._ledger, task, task.tenure, asked_at=asked_at, graph=graph), task, given, payload
 
     async def _given(self, payload: Payload) -> Any:
         """The agent's input: the sender's data, or what the agent had been given before when the task comes back."""
@@ -162,7 +163,6 @@ class Serving:
             document = await hold.books.body(task.root_id, task.document) if task.document else None
             own: Tenure[Any] = Tenure(
                 hold,
-                self._team,
                 task,
                 given=given,
                 payload=payload,

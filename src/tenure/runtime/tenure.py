@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable
+from typing import Any, Generic, TypeVar
 
 from tenure.errors import Refused
 from tenure.protocol import commands as cmd
+from tenure.protocol.body import Body, text_digest
 from tenure.protocol.payload import Payload
 from tenure.protocol.settings import Policy
 from tenure.protocol.state import Task
-from tenure.runtime.content import to_body
+from tenure.protocol.vocabulary import EffectState
+from tenure.runtime.approvals import held
+from tenure.runtime.content import encoded, to_plain
+from tenure.runtime.decisions import Transfer
 from tenure.runtime.delegation import Delegations, Result
 from tenure.runtime.effects import Effects
 from tenure.runtime.hold import Hold
 from tenure.runtime.inbox import Inbox, Message, Route
-from tenure.runtime.intents import intent_of
+from tenure.runtime.intents import intent_of, tool_policy
 from tenure.runtime.outcomes import Outcome
+from tenure.runtime.outcomes import Refused as NotDone
 from tenure.runtime.payloads import InFlight
 from tenure.runtime.provider import Provider
+from tenure.runtime.turns import Answered, Asked, Nudged, Turns, nudge_text
 from tenure.runtime.works import Work, Works, policy_of
-
-if TYPE_CHECKING:
-    from tenure.runtime.team import Team
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -39,11 +42,10 @@ class Tenure(Generic[T]):
         payload: the sender's whole part. in_flight: what the books say is open.
         state: the state document as last saved; after a crash the only thing to rely on.
         task_id, agent, epoch: which tenure this is.
+        nudge: what the agent has to be told, because the route that it wanted last is not there; empty otherwise.
     """
 
-    def __init__(
-        self, hold: Hold, team: Team, task: Task, *, given: T, payload: Payload, in_flight: InFlight, state: Any
-    ) -> None:
+    def __init__(self, hold: Hold, task: Task, *, given: T, payload: Payload, in_flight: InFlight, state: Any) -> None:
         """Made by the worker at the grant."""
         self.input = given
         self.payload = payload
@@ -52,11 +54,13 @@ class Tenure(Generic[T]):
         self.task_id = hold.task_id
         self.agent = hold.agent
         self.epoch = hold.epoch
+        self.nudge = nudge_text(task.nudged) if task.nudged else ""
         self.hold = hold
         self.works = Works(hold)
         self.effects = Effects(hold)
         self.inbox = Inbox(hold, task)
-        self.delegations = Delegations(hold, team, payload.salt, task.given)
+        self.delegations = Delegations(hold, payload.salt, task.given)
+        self.turns = Turns(self)
         self._refused_tools = 0
 
     @property
@@ -109,7 +113,7 @@ class Tenure(Generic[T]):
         *,
         key: str | None = None,
         tool: str = "",
-        policy: str | Policy = "external",
+        policy: str | Policy = "",
         compare: tuple[str, ...] | None = None,
         another: str = "",
         timeout: float | None = 30,
@@ -122,14 +126,15 @@ class Tenure(Generic[T]):
             request: what is asked for; anything with a JSON form.
             key: the business intent, for example an order id. Mandatory for external and critical effects.
             tool: name of the capability that this uses; the provider's name by default.
-            policy: how an unsettled effect is treated at a handoff.
+            policy: how an unsettled effect is treated at a handoff; what the graph says of the tool by default, else
+                ``external``.
             compare: fields of the request that a repeat with the same key must share; all of them by default.
             another: set it to do a second one on purpose under the same key.
             timeout: seconds for one call; its passing proves nothing, and leaves the effect in doubt.
             patience: seconds to look for evidence before :class:`InDoubt` is the answer.
 
         Raises:
-            Refused: misuse, ``intent_conflict`` (same key, other request), ``tool_not_allowed``.
+            Refused: misuse, ``intent_conflict`` (same key, other request), ``tool_not_allowed``, ``limit_exceeded``.
             Fenced: the tenure is not valid any more; what the provider answered was kept as evidence.
         """
         intent = intent_of(
@@ -137,7 +142,7 @@ class Tenure(Generic[T]):
             request,
             key=key,
             tool=tool or provider.name,
-            policy=policy_of(policy),
+            policy=tool_policy(self.hold.graph, tool or provider.name, policy),
             compare=compare,
             another=another,
             salt=self.payload.salt,
@@ -147,6 +152,10 @@ class Tenure(Generic[T]):
         try:
             return await self.effects.perform(intent)
         except Refused as error:
+            if error.code == "approval_required":
+                return await held(self, intent)
+            if error.code == "not_approved":
+                return NotDone(effect_id="", state=EffectState.REFUSED, reason=error.detail)
             self._refused_tools += error.code == "tool_not_allowed"
             if self.out_of_bounds:
                 self.hold.out_of_bounds.set()
@@ -188,6 +197,23 @@ class Tenure(Generic[T]):
     def out_of_bounds(self) -> bool:
         """Whether it has asked too often for tools that it does not have."""
         return self._refused_tools >= TOOL_REFUSALS
+
+    async def turn(self, asked: Iterable[Asked] | AsyncIterable[Asked]) -> Transfer[Any] | Answered | Nudged:
+        """Decide on everything that the agent asked for in one response, before any of it starts.
+
+        Args:
+            asked: :class:`Call`, :class:`Delegate` and :class:`Transfer`, in the order of the response, or a stream of
+                them: it is read to its end first. What completes first makes no difference.
+
+        Returns:
+            Answered: what was asked for has been done, with its facts. Nudged: nothing was started; tell the agent.
+            A transfer: the one that won. The calls beside it had their time; return it from the handler.
+
+        Raises:
+            Refused: the nudges are used up and nothing is left that goes on with the task; it has been ended.
+                ``transfer_decided``, ``retiring``. Fenced: the tenure is not valid any more.
+        """
+        return await self.turns.take(asked)
 
     async def delegate(
         self,
@@ -244,11 +270,16 @@ class Tenure(Generic[T]):
         This is a step that the ledger can see: it also answers the question for progress.
         """
         self.hold.check_open()
-        document = None if state is None else to_body(state)
+        document = None if state is None else self._document(state)
         collected, shown = self.delegations.take_collected(), self.inbox.shown
         if not (collected or document or shown > self.inbox.consumed):
-            document = to_body(self.state)
+            document = self._document(self.state)
         await self.hold.say(cmd.Advance, consumed=shown, collected=collected, document=document)
         self.inbox.consumed = shown  # a message that was shown meanwhile is not in this commit
         if state is not None:
             self.state = state
+
+    def _document(self, state: Any) -> Body:
+        """A state document. The same content has the same digest in the whole tree, so that progress can be seen."""
+        content = encoded(to_plain(state))
+        return Body(content, text_digest(content.decode(), self.payload.salt))

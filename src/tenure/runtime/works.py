@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from tenure.errors import Refused, TenureError
 from tenure.protocol import commands as cmd
 from tenure.protocol.body import Body
+from tenure.protocol.graph import Graph
 from tenure.protocol.settings import POLICIES, Policy
 from tenure.protocol.vocabulary import WorkEnd, WorkKind
 from tenure.runtime.background import background
@@ -21,17 +22,19 @@ from tenure.runtime.jobs.pipes import Pipes
 T = TypeVar("T")
 
 
-def policy_of(policy: str | Policy) -> Policy:
-    """A policy by its name, or itself.
+def policy_of(policy: str | Policy, graph: Graph | None = None) -> Policy:
+    """A policy by its name (the graph's own classes too), or itself.
 
     Raises:
         Refused: ``misuse`` for a name that no class has.
     """
     if isinstance(policy, Policy):
         return policy
-    if policy not in POLICIES:
-        raise Refused("misuse", f"{policy!r} is not a policy; use {', '.join(POLICIES)} or a Policy of your own.")
-    return POLICIES[policy]
+    found = graph.policy(policy) if graph is not None else POLICIES.get(policy)
+    if found is None:
+        names = ", ".join(POLICIES | graph.policies if graph is not None else POLICIES)
+        raise Refused("misuse", f"{policy!r} is not a policy; use {names} or a Policy of your own.")
+    return found
 
 
 class Work(Generic[T]):
@@ -57,6 +60,14 @@ class Work(Generic[T]):
         """What a process has written so far, the last part of each stream; ``None`` for other works."""
         return self._job.output if isinstance(self._job, ProcessJob) else None
 
+    async def ended(self) -> Outcome:
+        """Wait for its end and say how it ended; it raises only what kept it from being started."""
+        await asyncio.shield(self._started)
+        outcome = await self._job.wait()
+        if outcome is None:
+            raise Refused("misuse", f"{self._job.name} was not seen to end.")
+        return outcome
+
     def cancel(self) -> bool:
         """Ask it to end; returns whether the request is known to have arrived."""
         return self._job.request_cancel()
@@ -66,10 +77,7 @@ class Work(Generic[T]):
         return self._result().__await__()
 
     async def _result(self) -> T:
-        await asyncio.shield(self._started)
-        outcome = await self._job.wait()
-        if outcome is None:
-            raise Refused("misuse", f"{self._job.name} was not seen to end.")
+        outcome = await self.ended()
         if outcome.error is not None:
             raise outcome.error
         value: T = outcome.value
@@ -189,7 +197,7 @@ class Works:
 
     def _admit(self, policy: str | Policy) -> Policy:
         self._hold.check_open()
-        chosen = policy_of(policy)
+        chosen = policy_of(policy, self._hold.graph)
         self._hold.settings.check_policy(chosen)
         return chosen
 
