@@ -67,14 +67,27 @@ def first_payload(
 
 
 async def next_payload(
-    ledger: Reader, task: Task, carried: Payload, in_flight: InFlight, decision: Transfer[Any], handoff_id: str
+    ledger: Reader,
+    task: Task,
+    carried: Payload,
+    in_flight: InFlight,
+    decision: Transfer[Any],
+    handoff_id: str,
+    seen: tuple[Fact, ...] = (),
 ) -> Payload:
-    """The sender's part of the next hop: everything carried once, and the new on top."""
+    """The sender's part of the next hop: everything carried once, and the new on top.
+
+    ``seen`` are facts that the runtime has seen itself. What the decision states is the agent's claim, whatever it
+    says of its origin, and never takes the place of a fact from the books.
+    """
     effects = await ledger.effects(task.task_id)
     ended = [await _ended(ledger, task, ending) for ending in task.endings]  # those that came after the grant too
     known = {fact.id: fact.by for fact in (*carried.done, *in_flight.ended)}
     settled = settled_facts(effects, lambda effect_id: known.get(effect_id, task.owner))
-    done = _once((*carried.done, *in_flight.ended, *ended, *settled, *decision.done))
+    from_books = (*in_flight.ended, *ended, *settled, *seen)
+    booked = {fact.id for fact in (*carried.done, *from_books) if fact.origin != "claimed"}
+    claimed = [replace(fact, origin="claimed") for fact in decision.done if fact.id not in booked]
+    done = _once((*carried.done, *from_books, *claimed))
     return Payload(
         task_id=task.task_id,
         handoff_id=handoff_id,
@@ -93,8 +106,10 @@ async def next_payload(
     )
 
 
-async def transfer_to(own: Tenure[Any], decision: Transfer[Any], handoff_id: str) -> dec.TransferTo:
-    """A transfer as the ledger takes it, which judges whether it may be.
+async def transfer_to(
+    own: Tenure[Any], decision: Transfer[Any], handoff_id: str, seen: tuple[Fact, ...] = ()
+) -> dec.TransferTo:
+    """A transfer as the ledger takes it, which judges whether it may be. ``seen`` as in :func:`next_payload`.
 
     Raises:
         Refused: ``misuse`` when it names nobody; ``invalid`` for data without a JSON form.
@@ -108,7 +123,7 @@ async def transfer_to(own: Tenure[Any], decision: Transfer[Any], handoff_id: str
     if not decision.trigger and own.hold.graph is not None:
         edge = own.hold.graph.edge(own.agent, targets[0], EdgeKind.TRANSFER)
         decision = replace(decision, trigger=edge.trigger if edge else "")
-    payload = await next_payload(own.hold.books, task, own.payload, own.in_flight, decision, handoff_id)
+    payload = await next_payload(own.hold.books, task, own.payload, own.in_flight, decision, handoff_id, seen)
     return dec.TransferTo(
         handoff_id=handoff_id,
         candidates=tuple(Candidate(agent=target) for target in targets),

@@ -91,10 +91,10 @@ async def to_protocol(own: Tenure[Any], decision: object) -> dec.Decision:
         Refused: ``misuse`` and ``invalid``; whether it is allowed is for the ledger to say.
     """
     if own.turns.decided is not None:
-        chosen, decided = own.turns.decided
-        if decision is not chosen:
+        decided = own.turns.decided
+        if decision is not decided.transfer:
             _LOG.warning("A turn of %s has decided to transfer %s; that is what is done.", own.agent, own.task_id)
-        return await transfer_to(own, chosen, decided.handoff_id)
+        return await transfer_to(own, decided.transfer, decided.handoff_id, decided.facts)
     match decision:
         case Transfer():
             return await transfer_to(own, decision, new_id("h"))

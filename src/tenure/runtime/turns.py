@@ -7,7 +7,6 @@ from collections.abc import AsyncIterable, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tenure.errors import CODES, Fenced, Refused
 from tenure.protocol import commands as cmd
@@ -87,13 +86,21 @@ class Nudged(Struct, frozen=True):
 Asked = Call | Delegate | Transfer[Any]
 
 
+class Decided(Struct, frozen=True):
+    """A transfer that a turn has decided on, under the id of its handoff, and what the calls beside it brought."""
+
+    transfer: Transfer[Any]
+    handoff_id: str
+    facts: tuple[Fact, ...] = ()
+
+
 class Turns:
-    """The turns of one tenure. ``decided``: the transfer that one of them has decided, with its protocol form."""
+    """The turns of one tenure. ``decided``: the transfer that one of them has decided on."""
 
     def __init__(self, own: Tenure[Any]) -> None:
         """None taken yet."""
         self._own = own
-        self.decided: tuple[Transfer[Any], dec.TransferTo] | None = None
+        self.decided: Decided | None = None
 
     async def take(self, asked: Iterable[Asked] | AsyncIterable[Asked]) -> Transfer[Any] | Answered | Nudged:
         """See :meth:`Tenure.turn`."""
@@ -168,7 +175,7 @@ class Turns:
         self, items: dict[str, Asked], winner: Transfer[Any], decision: dec.TransferTo
     ) -> Transfer[Any]:
         """Let the calls beside the transfer finish until their deadline; what they brought goes along as facts."""
-        self.decided = (winner, decision)
+        self.decided = Decided(winner, decision.handoff_id)
         works = self._start_calls(items)
         waiting = {asyncio.ensure_future(work.ended()): (name, work) for name, work in works.items()}
         if waiting:
@@ -179,9 +186,8 @@ class Turns:
                 facts.append(self._fact(work.work_id, _name(items[name]), waiter.result()))
             else:
                 waiter.cancel()  # the work itself is the tenure's: it is retired, or declared residual
-        chosen = replace(winner, done=(*winner.done, *facts))
-        self.decided = (chosen, decision)
-        return chosen
+        self.decided = Decided(winner, decision.handoff_id, tuple(facts))
+        return winner
 
     async def _go(self, items: dict[str, Asked], rejected: dict[str, Rejected]) -> Answered:
         """Start everything that is not rejected, and wait for it."""
