@@ -37,7 +37,7 @@ from examples.retail.client import NotFound, NotSent, OutcomeUnknown, RetailClie
 from examples.retail.expected import TRANSFER_TO_PERSON, Call, Ticket
 from examples.retail.provider import Retail, Write
 from examples.retail.service.launch import launch
-from tenure import Complete, Done, Escalate, InDoubt, Refused, Settings, Team, Tenure, Transfer, Wait
+from tenure import Complete, Done, Escalate, Held, InDoubt, Refused, Settings, Team, Tenure, Transfer, Wait
 
 DATA = Path(__file__).with_name("data.json")
 SHOP = "shop"
@@ -182,6 +182,8 @@ async def _decisions(own: Tenure[Case]) -> Decided:
             await read(case.ns, call)
         else:
             outcome = await write(own, number, call)
+            if isinstance(outcome, Held):
+                return outcome.wait
             if isinstance(outcome, InDoubt):
                 return await in_doubt(own, number, progress, outcome)
             refused = (*progress.refused, f"{call.tool}: {outcome.reason}") if isinstance(outcome, Refused) else ()
@@ -207,7 +209,7 @@ def hand_over(case: Case, number: int, specialist: str, call: Call) -> Transfer[
     )
 
 
-async def write(own: Tenure[Case], number: int, call: Call) -> Done | Refused | InDoubt:
+async def write(own: Tenure[Case], number: int, call: Call) -> Done | Refused | InDoubt | Held:
     """Make one write at the service, once. Its intent is this decision of this ticket, however often it is asked."""
     case = own.input
     wanted = Write(ns=case.ns, operation=call.tool, arguments=call.arguments)

@@ -14,8 +14,10 @@ from typing import NoReturn
 import click
 
 from tenure import __version__
+from tenure.cli.adopt import adopt
 from tenure.cli.erase import erase
 from tenure.cli.events import events
+from tenure.cli.graphs import graphs
 from tenure.cli.init import init
 from tenure.cli.problems import exit_code_of, report
 from tenure.cli.run import run
@@ -49,7 +51,7 @@ def app(context: click.Context) -> int:
     return 0
 
 
-for _command in (run, worker, tasks, show, events, verify, erase, init):
+for _command in (run, worker, tasks, show, events, verify, graphs, adopt, erase, init):
     app.add_command(_command)
 
 

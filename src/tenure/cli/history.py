@@ -71,6 +71,23 @@ class TenureStory(Struct):
     words: str = ""
 
 
+class TurnStory(Struct):
+    """What was decided on one turn.
+
+    Attributes:
+        outcome: ``go``, ``transfer``, ``end``, or ``nudge`` for a turn that was handed back.
+        to: who goes on with the task, if it was a transfer. rejected: what was not done, as ``id: code detail``.
+    """
+
+    epoch: int
+    n: int
+    agent: str
+    at: int
+    outcome: str
+    to: str = ""
+    rejected: list[str] = field(default_factory=list)
+
+
 class History(Struct):
     """Hops and tenures of one task, oldest first, and when its effects were last all settled (0: never).
 
@@ -79,6 +96,7 @@ class History(Struct):
 
     hops: list[HopStory] = field(default_factory=list)
     tenures: list[TenureStory] = field(default_factory=list)
+    turns: list[TurnStory] = field(default_factory=list)
     effects_settled_at: int = 0
     failures: dict[int, str] = field(default_factory=dict)
 
@@ -107,6 +125,7 @@ def fold_history(records: Iterable[Recorded]) -> History:
         after = evolve(task, recorded.event)
         _note_hops(history.hops, task, after, recorded.event)
         _note_tenure(history, after, recorded.event)
+        _note_turn(history.turns, after, recorded.event)
         task = after
     return history
 
@@ -130,6 +149,24 @@ def _note_hops(stories: list[HopStory], before: Task | None, after: Task, event:
             story.state = str(ended)
             story.reason = str(getattr(event, "reason", "") or "")
             story.moves.append(Move(story.state, event.at))
+
+
+def _note_turn(turns: list[TurnStory], after: Task, event: ev.Event) -> None:
+    if not isinstance(event, ev.TurnDecided | ev.TurnNudged):
+        return
+    decided = event if isinstance(event, ev.TurnDecided) else None
+    to = decided.pending.candidates[0].agent if decided is not None and decided.pending is not None else ""
+    turns.append(
+        TurnStory(
+            epoch=after.epoch,
+            n=event.n,
+            agent=after.owner,
+            at=event.at,
+            outcome=str(decided.outcome) if decided is not None else "nudge",
+            to=to,
+            rejected=[f"{one.call_id}: {one.code} {one.detail}".rstrip() for one in event.rejected],
+        )
+    )
 
 
 def _note_tenure(history: History, after: Task, event: ev.Event) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tenure.cli.history import HopStory, TenureStory, history_of
+from tenure.cli.history import History, HopStory, TenureStory, TurnStory, history_of
 from tenure.errors import Refused
 from tenure.ledger import Ledger
 from tenure.protocol.state import Child, Task
@@ -40,6 +40,29 @@ class EffectsPicture(Struct, frozen=True, kw_only=True):
     settled_at: int
 
 
+class BudgetPicture(Struct, frozen=True, kw_only=True):
+    """What was used of a budget, and its limit."""
+
+    used: int
+    limit: int
+
+
+class GraphPicture(Struct, frozen=True, kw_only=True):
+    """Under which routing graph the task goes, and how.
+
+    Attributes:
+        digest: the version in force; empty without one. nudges: turns handed back since the last handoff.
+        path: senders and receivers of the newest transfers. turns: what was decided on each turn.
+    """
+
+    digest: str
+    transfers: BudgetPicture
+    delegations: BudgetPicture
+    nudges: BudgetPicture
+    path: tuple[str, ...]
+    turns: list[TurnStory]
+
+
 class QuestionPicture(Struct, frozen=True, kw_only=True):
     """A question to a person. ``words`` is ``None`` when it was erased."""
 
@@ -65,6 +88,7 @@ class Picture(Struct, frozen=True, kw_only=True):
     termination: TerminationPicture
     effects: EffectsPicture
     answerable: str
+    graph: GraphPicture
     hops: list[HopStory]
     children: tuple[Child, ...]
     question: QuestionPicture | None
@@ -121,6 +145,7 @@ async def picture_of(ledger: Ledger, task_id: str) -> Picture:
             settled_at=history.effects_settled_at,
         ),
         answerable=facts.answerable,
+        graph=_graph(task, history),
         hops=history.hops,
         children=task.children,
         question=await _question(ledger, task),
@@ -129,6 +154,18 @@ async def picture_of(ledger: Ledger, task_id: str) -> Picture:
         reason=str(task.reason),
         result=result,
         erased=erased or result_erased,
+    )
+
+
+def _graph(task: Task, history: History) -> GraphPicture:
+    settings = task.settings
+    return GraphPicture(
+        digest=task.graph,
+        transfers=BudgetPicture(used=task.transfers, limit=settings.transfers),
+        delegations=BudgetPicture(used=task.delegated, limit=settings.delegations),
+        nudges=BudgetPicture(used=task.nudges, limit=settings.nudges),
+        path=tuple(f"{step.sender} → {step.receiver}" for step in task.trail),
+        turns=history.turns,
     )
 
 

@@ -24,6 +24,7 @@ def portrait(picture: Picture, now: int) -> str:
         ("termination", list(_termination(picture))),
         ("effects", list(_effects(picture, now))),
         ("answerable", list(_answerable(picture, now))),
+        ("graph", list(_graph(picture))),
         ("hops", [_hop(hop) for hop in picture.hops] or ["none"]),
     ]
     if picture.children:
@@ -70,6 +71,20 @@ def _routing(picture: Picture) -> Iterator[str]:
     yield f"{facts.receiver} receives live input{routes}" if facts.receiver else "nobody receives live input now"
     if facts.unread:
         yield f"{plural(facts.unread, 'message')} not consumed, for the next owner"
+
+
+def _graph(picture: Picture) -> Iterator[str]:
+    facts = picture.graph
+    used = ", ".join(
+        f"{budget.used} of {budget.limit} {name}"
+        for name, budget in (("transfers", facts.transfers), ("delegations", facts.delegations))
+    )
+    yield f"version {facts.digest[:12]}, {used}" if facts.digest else f"none, {used}"
+    for turn in facts.turns:
+        to = f" to {turn.to}" if turn.to else ""
+        yield f"turn {turn.n} of epoch {turn.epoch}, {turn.agent}: {turn.outcome}{to}"
+        for rejected in turn.rejected:
+            yield f"  not done: {one_line(rejected)}"
 
 
 def _termination(picture: Picture) -> Iterator[str]:

@@ -52,11 +52,13 @@ class Held(Struct, frozen=True):
     """Not done: its tool needs a person's approval of exactly this request. Return ``held.wait`` from the handler.
 
     The handler starts again when the person has answered, and the same effect is then made, or is :class:`Refused`.
+    There is no effect yet, and so ``effect_id`` is empty.
     """
 
     tool: str
     question: Escalate
     within: float
+    effect_id: str = ""
     next_action: NextAction = NextAction.ASK
 
     @property

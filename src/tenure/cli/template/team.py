@@ -13,7 +13,21 @@ from typing import Any
 
 from msgspec import Struct
 
-from tenure import Complete, Confirmed, Done, Escalate, InDoubt, NotFound, Provider, Refused, Team, Tenure, Transfer
+from tenure import (
+    Complete,
+    Confirmed,
+    Done,
+    Escalate,
+    Held,
+    InDoubt,
+    NotFound,
+    Provider,
+    Refused,
+    Team,
+    Tenure,
+    Transfer,
+    Wait,
+)
 
 BOOKS = Path(__file__).parent / "refunds"
 MOST = 10_000  # cents that are paid back without asking a person
@@ -79,7 +93,7 @@ async def triage(own: Tenure[Request]) -> Transfer[RefundCase] | Complete[str]:
 
 
 @team.agent
-async def billing(own: Tenure[RefundCase]) -> Complete[str] | Escalate:
+async def billing(own: Tenure[RefundCase]) -> Complete[str] | Escalate | Wait:
     """Pay back what is small, ask a person for the rest."""
     case = own.input
     if case.cents > MOST:
@@ -98,6 +112,8 @@ async def billing(own: Tenure[RefundCase]) -> Complete[str] | Escalate:
             return Complete(f"not paid back: {reason}")
         case InDoubt():
             return Escalate(f"Was order {case.order} paid back?", evidence=outcome.reference)
+        case Held():
+            return outcome.wait  # only where the team's graph wants an approval for the tool
 
 
 def task_of(line: dict[str, Any]) -> dict[str, Any]:
