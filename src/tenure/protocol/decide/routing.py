@@ -140,8 +140,11 @@ def gate_of(gate: Gate, edge: Edge | None) -> Gate:
     return gate if edge is None or edge.gate is None or edge.gate.rank <= gate.rank else edge.gate
 
 
-def within_tree(task: Task, tree: Tree | None, ahead: int = 0) -> Tree:
-    """Refuse one more delegation, ``ahead`` others of the same turn not counted yet.
+def within_tree(task: Task, tree: Tree | None, ahead: int = 0, *, in_turn: int | None = None) -> Tree:
+    """Refuse one more delegation; ``ahead`` others are not counted yet.
+
+    Args:
+        in_turn: how many its turn has by then; those of the turn that goes on by default.
 
     Raises:
         Refused: ``tree_stopped``, ``delegation_limit_exceeded``, ``backlog_full``.
@@ -149,7 +152,8 @@ def within_tree(task: Task, tree: Tree | None, ahead: int = 0) -> Tree:
     if tree is None or tree.stopped:
         raise Refused("tree_stopped")
     limits, settings, more = tree.limits, task.settings, ahead + 1
-    turn = (task.tenure.delegated if task.tenure else 0) + more
+    opened = task.tenure.delegated if task.tenure else 0
+    turn = (opened if in_turn is None else in_turn) + 1
     for what, count, limit in (
         ("the depth of the tree", task.depth + 1, limits.depth),
         ("delegations in the tree", tree.delegations + more, limits.delegations),

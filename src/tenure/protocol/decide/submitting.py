@@ -96,7 +96,7 @@ def _inherited(settings: Settings, task: Task) -> Settings:
     own = task.settings
     return replace(
         settings,
-        transfers=min(settings.transfers, own.transfers - task.transfers),
+        transfers=min(settings.transfers, max(own.transfers - task.transfers, 0)),
         delegations=min(settings.delegations, own.delegations),
         turn_delegations=min(settings.turn_delegations, own.turn_delegations),
         nudges=min(settings.nudges, own.nudges),

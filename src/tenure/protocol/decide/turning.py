@@ -9,28 +9,34 @@ from tenure.protocol import commands as cmd
 from tenure.protocol import events as ev
 from tenure.protocol.decide import guards, routing, transferring
 from tenure.protocol.decide.draft import Draft, Verdict
+from tenure.protocol.graph import Graph
 from tenure.protocol.state import Candidate, Pending, Rejected
 from tenure.protocol.turns import Arbitrated, Wish, arbitrate
 from tenure.protocol.vocabulary import Phase, Reason, TurnOutcome
 
 REASONS = {
+    "route_forbidden": Reason.ROUTE_FORBIDDEN,
+    "unknown_agent": Reason.ROUTE_FORBIDDEN,
+    "self_transfer": Reason.ROUTE_FORBIDDEN,
     "transfer_limit_exceeded": Reason.TRANSFER_LIMIT_EXCEEDED,
     "delegation_limit_exceeded": Reason.DELEGATION_LIMIT_EXCEEDED,
     "tree_stopped": Reason.DELEGATION_LIMIT_EXCEEDED,
     "oscillation": Reason.OSCILLATION,
 }
-"""Why a turn ends its task, by what its first rejection says; anything else is a route that is not there."""
+"""Why a turn ends its task, by what its first rejection says; anything else is a fault in what was asked for."""
 
 
 def take_turn(draft: Draft, command: cmd.TakeTurn) -> Verdict:
     """Arbitrate, and record what was decided: what goes on, what is rejected and why."""
     tenure = guards.free_owner(draft, command)
     _well_formed(command)
+    in_force = routing.in_force(draft)
     judged = _judged(draft, command)
     refused = {name: error for name, error in judged.items() if isinstance(error, Refused)}
     codes = {name: refused[name].code for name in command.asked if name in refused}
     left = max(draft.task.settings.nudges - draft.task.nudges, 0)
-    ruling = arbitrate([one.call_id for one in command.delegations], _wishes(draft, command), codes, nudges_left=left)
+    wishes = _wishes(command, tenure.agent, in_force)
+    ruling = arbitrate([one.call_id for one in command.delegations], wishes, codes, nudges_left=left)
     rejected = tuple(
         Rejected(call_id=name, code=ruling.rejected[name], detail=refused[name].detail if name in refused else "")
         for name in command.asked
@@ -41,7 +47,7 @@ def take_turn(draft: Draft, command: cmd.TakeTurn) -> Verdict:
         nudges = draft.task.nudges + 1
         draft.emit(ev.TurnNudged(at=draft.now, n=n, asked=command.asked, rejected=rejected, nudges=nudges, graph=graph))
         return _answer(draft, ruling, rejected, left - 1)
-    reason = REASONS.get(rejected[0].code, Reason.ROUTE_FORBIDDEN) if ruling.outcome is TurnOutcome.END else Reason.NONE
+    reason = REASONS.get(rejected[0].code, Reason.RAISED) if ruling.outcome is TurnOutcome.END else Reason.NONE
     decided = judged.get(ruling.transfer)
     draft.emit(
         ev.TurnDecided(
@@ -101,14 +107,13 @@ def _judged(draft: Draft, command: cmd.TakeTurn) -> Mapping[str, Pending | Refus
     for ahead, wanted in enumerate(command.delegations):
         try:
             routing.delegated_to(draft, (Candidate(agent=wanted.agent),))
-            routing.within_tree(draft.task, draft.tree, ahead)
+            routing.within_tree(draft.task, draft.tree, ahead, in_turn=ahead)
         except Refused as error:
             found[wanted.call_id] = error
     return found
 
 
-def _wishes(draft: Draft, command: cmd.TakeTurn) -> list[Wish]:
-    graph, owner = routing.in_force(draft), draft.task.owner
+def _wishes(command: cmd.TakeTurn, owner: str, graph: Graph | None) -> list[Wish]:
     found = []
     for asked in command.transfers:
         receivers = tuple(entry.agent for entry in asked.decision.candidates)
