@@ -370,7 +370,8 @@ class Task(Struct, frozen=True, kw_only=True, gc=False):
             return, that is what the sender had been given itself.
         received, seen, consumed: counts of the input; ``consumed <= seen <= received``.
         graph: digest of the version of the routing graph in force; empty without one.
-        nudges: how often a turn was handed back since the last handoff or answer of a person. nudged: what was said to the last of them.
+        nudges: how often a turn was handed back since the last handoff or answer of a person.
+        nudged: what was said to the last of them.
         trail: the newest transfers, to tell circles from progress.
         delegated: delegations ever opened; collected: of those, results that were taken.
         approvals: persons' words on effects, while they hold.
