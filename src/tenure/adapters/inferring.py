@@ -27,10 +27,10 @@ def look_into(agent: Any, name: str = "") -> Inferred:
     Args:
         agent: the entry. name: what to call it when it has no name.
     """
-    for adapter in ADAPTERS:
+    for adapter in () if isinstance(agent, type) else ADAPTERS:
         if adapter.recognises(agent):
             found: Inferred = adapter.inferred(agent, name)
             return found
     known = ", ".join(adapter.NAME for adapter in ADAPTERS)
     kind = type(agent)
-    raise Refused("misuse", f"A {kind.__module__}.{kind.__qualname__} is no agent of {known}.")
+    raise Refused("misuse", f"This {kind.__module__}.{kind.__qualname__} is no agent of {known}.")

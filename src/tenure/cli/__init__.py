@@ -17,6 +17,7 @@ from tenure import __version__
 from tenure.cli.adopt import adopt
 from tenure.cli.erase import erase
 from tenure.cli.events import events
+from tenure.cli.graph import graph
 from tenure.cli.graphs import graphs
 from tenure.cli.init import init
 from tenure.cli.problems import exit_code_of, report
@@ -51,7 +52,7 @@ def app(context: click.Context) -> int:
     return 0
 
 
-for _command in (run, worker, tasks, show, events, verify, graphs, adopt, erase, init):
+for _command in (run, worker, tasks, show, events, verify, graph, graphs, adopt, erase, init):
     app.add_command(_command)
 
 

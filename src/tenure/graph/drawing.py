@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from tenure.errors import Refused
-from tenure.graph.cast import Participant, cast, label, sentence, summary
+from tenure.graph.cast import Participant, cast, label, printable, sentence, summary
 from tenure.protocol.graph import AgentKind, EdgeKind, Graph
 
 SECONDS = 60.0
@@ -109,7 +109,8 @@ def _plan(graph: Graph) -> Plan:
 
 
 def _node(one: Participant) -> dict[str, str]:
-    words = "every agent" if one.role == "every" else _label(one.name)
+    # A label whose first line is empty makes some versions of Graphviz crash.
+    words = "every agent" if one.role == "every" else _label(one.name) or "&#160;"
     mark = "▶ " if one.entry else ""
     shape = {**_SHAPES[one.role], **({"penwidth": "2.5"} if one.entry else {})}
     return {**shape, "label": f"{mark}{words}\\n{one.said}" if one.said else f"{mark}{words}"}
@@ -117,7 +118,7 @@ def _node(one: Participant) -> dict[str, str]:
 
 def _label(text: str) -> str:
     r"""A text that Graphviz shows as it is: wrapped, and neither HTML (``<…>``) nor an escape (``\N``)."""
-    lines = textwrap.wrap(text, WIDTH, max_lines=6, placeholder=" …", break_on_hyphens=False)
+    lines = textwrap.wrap(printable(text), WIDTH, max_lines=6, placeholder=" …", break_on_hyphens=False)
     return "\\n".join(line.replace("&", "&amp;").replace("<", "&lt;").replace("\\", "\\\\") for line in lines)
 
 
@@ -132,16 +133,11 @@ def _finished(drawn: bytes, graph: Graph) -> bytes:
         _title(root, f"agent-{number}", one.words)
     for number, edge in enumerate(graph.edges):
         _title(root, f"edge-{number}", sentence(edge))
-    whole = root.find(f"{{{_SVG}}}g/{{{_SVG}}}title")
     told = summary(graph)
-    if whole is not None:
-        whole.text = told
-    root.set("role", "img")
-    root.set("aria-label", told)
-    root.set("aria-describedby", "edges")
-    description = ET.Element(f"{{{_SVG}}}desc", {"id": "edges"})
-    description.text = ". ".join(sentence(edge) for edge in graph.edges)
-    root.insert(0, description)
+    root.attrib.update({"role": "img", "aria-label": told, "aria-describedby": "edges"})
+    title, description = ET.Element(f"{{{_SVG}}}title"), ET.Element(f"{{{_SVG}}}desc", {"id": "edges"})
+    title.text, description.text = told, ". ".join(sentence(edge) for edge in graph.edges)
+    root[:0] = [title, description]
     finished: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return finished + b"\n"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from tenure.graph.cast import Participant, cast, label, summary
+from tenure.graph.cast import Participant, cast, label, printable, summary
 from tenure.protocol.graph import AgentKind, EdgeKind, Graph
 
 MOST_EDGES = 500
@@ -72,7 +72,7 @@ def _node(one: Participant) -> str:
 
 
 def _wrapped(text: str) -> str:
-    lines = textwrap.wrap(text, WIDTH, max_lines=6, placeholder=" …", break_on_hyphens=False)
+    lines = textwrap.wrap(printable(text), WIDTH, max_lines=6, placeholder=" …", break_on_hyphens=False)
     return "<br/>".join(map(_coded, lines)) or "#160;"
 
 
