@@ -152,6 +152,15 @@ def test_what_stands_in_code_is_told() -> None:
     )
 
 
+def test_a_function_that_decides_on_approval_counts_as_approval() -> None:
+    def decide(order: str) -> bool:
+        raise AssertionError("nothing runs")
+
+    found = look_into(LlmAgent(name="solo", tools=[FunctionTool(refund, require_confirmation=decide)]))
+    assert found.graph.tools == {"refund": Tool(approval=True)}
+    assert found.notes == ("A function decides whether refund of solo needs approval; here it always does.",)
+
+
 def test_two_agents_of_one_name_are_an_error() -> None:
     root = LlmAgent(name="root", tools=[AgentTool(LlmAgent(name="twin")), AgentTool(LlmAgent(name="twin"))])
     with pytest.raises(Refused, match="Two different agents are called 'twin'"):

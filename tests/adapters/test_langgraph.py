@@ -138,3 +138,18 @@ def test_an_entry_that_only_code_knows_is_told() -> None:
     found = look_into(choice)
     assert found.graph.entry in {"one", "two"}
     assert found.notes == (f"Which agent gets new tasks is decided by code; {found.graph.entry} is taken for it.",)
+
+
+def test_an_agent_whose_tools_nobody_can_see_is_told() -> None:
+    def act(state: MessagesState) -> MessagesState:
+        raise AssertionError("nothing runs")
+
+    inner = StateGraph(MessagesState)
+    inner.add_node("act", act)
+    inner.add_edge(START, "act")
+    outer = StateGraph(MessagesState)
+    outer.add_node("own", inner.compile())
+    outer.add_edge(START, "own")
+    found = look_into(outer)
+    assert found.graph.agents == {"own": AgentNode(tools=())}
+    assert found.notes == ("own has no node of tools: which tools it uses is not listed.",)

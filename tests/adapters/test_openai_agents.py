@@ -139,3 +139,10 @@ def test_servers_of_tools_are_told() -> None:
     assert found.notes == (
         "The tools of the MCP server orders of triage are not listed: only a connection tells them.",
     )
+
+
+def test_a_tool_whose_name_is_no_grant_is_left_out_and_told() -> None:
+    tool = function_tool(lambda order: order, name_override="pay(all)")
+    found = look_into(Agent(name="triage", tools=[tool, look_up]))
+    assert found.graph.agents["triage"].tools == ("look_up",)
+    assert found.notes == ("The tool 'pay(all)' of triage is left out: a grant is a name without spaces and brackets.",)

@@ -1,8 +1,8 @@
 """A graph as SVG, laid out by Graphviz (the extra ``draw``).
 
-Transfers are thick arrows, delegations dotted ones. Agents are boxes; remote ones are double, partners are hexagons,
-people have round corners; the entry is marked. Every node and edge has a title, and the whole has a description, in
-words. The file refers to nothing outside of itself.
+Transfers are thick arrows, delegations thin dashed ones. Agents are boxes; remote ones are double, partners are
+hexagons, people have round corners, everybody is an ellipse; the entry is marked. Every node and edge has a title, and
+the whole has a description, in words. The file refers to nothing outside of itself.
 
 Graphviz runs in a process of its own: for some graphs it takes for ever, and in this one nothing could stop it.
 """
@@ -40,7 +40,7 @@ _SHAPES: dict[str, dict[str, str]] = {
     AgentKind.REMOTE: {**_PLAIN, "peripheries": "2"},
     AgentKind.PARTNER: {**_PLAIN, "shape": "hexagon", "fillcolor": "#fdf3d8"},
     AgentKind.PERSON: {**_PLAIN, "style": "filled,rounded", "fillcolor": "#e3f0e8"},
-    "every": {**_PLAIN, "shape": "circle", "style": "dashed", "color": _GREY},
+    "every": {**_PLAIN, "shape": "ellipse", "style": "dashed", "color": _GREY},
     "unknown": {**_PLAIN, "style": "dashed", "color": _RED, "fontcolor": _RED},
 }
 _ARROWS = {
