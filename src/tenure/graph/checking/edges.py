@@ -1,0 +1,128 @@
+"""Names and edges: what each of them says by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tenure.errors import Refused
+from tenure.graph.findings import Finding, Where
+from tenure.protocol.authority import ANY, parse, tools_of
+from tenure.protocol.graph import ANY_AGENT, AgentKind, Edge, EdgeKind, Graph
+
+
+def edge_findings(graph: Graph) -> Iterator[Finding]:
+    """Findings about names, grants and single edges."""
+    yield from _names(graph)
+    yield from _grants(graph)
+    seen: set[tuple[str, str, EdgeKind]] = set()
+    for number, edge in enumerate(graph.edges):
+        where: Where = ("edges", number)
+        yield from _ends(graph, edge, where)
+        key = (edge.source, edge.target, edge.kind)
+        if key in seen:
+            yield _found("duplicate_edge", f"{_named(edge)} stands twice.", where)
+        seen.add(key)
+        if edge.kind is EdgeKind.TRANSFER:
+            yield from _transfer(graph, edge, where)
+        elif edge.source == edge.target:
+            message = f"{edge.source} may delegate to itself; only the depth and the number of agents bound that."
+            yield _found("self_delegation", message, where)
+        if edge.termination is not None and not edge.termination:
+            yield _found("edge_without_end", f"{_named(edge)} can end in no way.", (*where, "termination"))
+        yield from _payload(graph, edge, where)
+
+
+def _found(code: str, message: str, where: Where = ()) -> Finding:
+    return Finding(code=code, message=message, where=where)
+
+
+def _named(edge: Edge) -> str:
+    return f"The {edge.kind} {edge.source} → {edge.target}"
+
+
+def _names(graph: Graph) -> Iterator[Finding]:
+    if not graph.agents:
+        yield _found("no_agents", f"The graph of {graph.team!r} has no agents.", ("agents",))
+        return
+    if not graph.entry:
+        yield _found("no_entry", f"The graph of {graph.team!r} names no entry: no agent gets a new task.", ("entry",))
+    elif graph.entry not in graph.agents:
+        yield _found("unknown_agent", f"The entry {graph.entry!r} is no agent.", ("entry",))
+    elif graph.agents[graph.entry].kind is AgentKind.PARTNER:
+        yield _found("route_forbidden", f"The entry {graph.entry} is a partner, which cannot be fenced.", ("entry",))
+    supervisor = graph.fallback.supervisor
+    if supervisor and supervisor not in graph.agents:
+        yield _found("unknown_agent", f"The supervisor {supervisor!r} is no agent.", ("fallback", "supervisor"))
+    elif supervisor and graph.agents[supervisor].kind is AgentKind.PARTNER:
+        message = f"The supervisor {supervisor} is a partner, which cannot be fenced."
+        yield _found("route_forbidden", message, ("fallback", "supervisor"))
+
+
+def _ends(graph: Graph, edge: Edge, where: Where) -> Iterator[Finding]:
+    """Whether both ends of an edge are agents."""
+    if edge.source not in graph.agents:
+        yield _found("unknown_agent", f"{_named(edge)} begins at {edge.source!r}, which is no agent.", (*where, "from"))
+    if edge.target == ANY_AGENT:
+        if edge.kind is EdgeKind.TRANSFER:
+            message = f"{edge.source} may transfer to anybody; name each receiver, and why."
+            yield _found("wildcard_transfer", message, (*where, "to"))
+    elif edge.target not in graph.agents:
+        yield _found("unknown_agent", f"{_named(edge)} leads to {edge.target!r}, which is no agent.", (*where, "to"))
+
+
+def _transfer(graph: Graph, edge: Edge, where: Where) -> Iterator[Finding]:
+    if edge.source == edge.target:
+        yield _found("self_transfer", f"{edge.source} has a transfer to itself.", where)
+    node = graph.agents.get(edge.target)
+    if node is not None and node.kind is AgentKind.PARTNER:
+        message = f"{edge.target} is a partner: it cannot be fenced, so it can never own a task."
+        yield _found("route_forbidden", message, (*where, "to"))
+    if not edge.because.strip():
+        yield _found("because_missing", f"{_named(edge)} does not say why it is no delegation.", where)
+
+
+def _payload(graph: Graph, edge: Edge, where: Where) -> Iterator[Finding]:
+    node = graph.agents.get(edge.target)
+    if edge.payload and node is not None and node.accepts and edge.payload != node.accepts:
+        message = f"{_named(edge)} carries {edge.payload}; {edge.target} accepts {node.accepts}."
+        yield _found("payload_mismatch", message, (*where, "payload"))
+
+
+def _grants(graph: Graph) -> Iterator[Finding]:
+    """Whether each grant can be read, names a known tool and goes no further than its agent's own."""
+    for name, node in graph.agents.items():
+        yield from _tools(graph, name, node.tools, ("agents", name, "tools"))
+    for number, edge in enumerate(graph.edges):
+        where: Where = ("edges", number, "tools")
+        broken = list(_tools(graph, _named(edge), edge.tools, where))
+        yield from broken
+        node = graph.agents.get(edge.target)
+        if edge.tools is None or node is None or node.tools is None or any(one.code == "bad_grant" for one in broken):
+            continue
+        wider = _readable(edge.tools) - _readable(node.tools) - {ANY}
+        if wider and ANY not in node.tools:
+            message = f"{_named(edge)} grants {', '.join(sorted(wider))}, which {edge.target} does not have."
+            yield _found("authority_widened", message, where)
+
+
+def _tools(graph: Graph, whose: str, grants: tuple[str, ...] | None, where: Where) -> Iterator[Finding]:
+    for number, grant in enumerate(grants or ()):
+        try:
+            tool, _ = parse(grant)
+        except Refused as error:
+            yield _found("bad_grant", f"{whose}: {error.detail}", (*where, number))
+            continue
+        if graph.tools and tool not in graph.tools and tool != ANY:
+            message = f"{whose} is granted {tool}, which stands nowhere in [tools]."
+            yield _found("unknown_tool", message, (*where, number))
+
+
+def _readable(grants: tuple[str, ...]) -> frozenset[str]:
+    """The tools of those grants that can be read; the others are a finding of their own."""
+    found: set[str] = set()
+    for grant in grants:
+        try:
+            found |= tools_of((grant,))
+        except Refused:
+            continue
+    return frozenset(found)
