@@ -79,7 +79,7 @@ CHANGES = {
         "t: event 8 cannot be replayed: ",
     ),
     "an event of a newer version": (
-        """UPDATE events SET event = CAST(replace(CAST(event AS TEXT), '"v":1', '"v":9') AS BLOB)
+        """UPDATE events SET event = CAST(replace(CAST(event AS TEXT), '"v":2', '"v":9') AS BLOB)
         WHERE task_id = 't' AND seq = 8""",
         "broken",
         "different",

@@ -58,8 +58,8 @@ def test_tags_are_stable_names_and_each_is_used_once() -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        b'{"event":"execution.stopped","at":1,"v":2}',
-        b'{"event":"execution.stopped","at":1,"v":2,"shape":"unknown"}',
+        b'{"event":"execution.stopped","at":1,"v":3}',
+        b'{"event":"execution.stopped","at":1,"v":3,"shape":"unknown"}',
         b'{"event":"execution.paused","at":1,"v":1}',
     ],
 )

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-VERSION = 1
-"""Version of every event written by this code."""
+VERSION = 2
+"""Version of every event written by this code.
+
+1: delegations and collected results were not counted, and a handoff had no mark. 2: as it is now. Folding an event of an
+older version gives the state that the code of its time has stored.
+"""
+
+COUNTED = 2
+"""From this version on, delegations and collected results are counted."""
 
 
 class EventBase(Struct, frozen=True, kw_only=True, gc=False, tag_field="event"):

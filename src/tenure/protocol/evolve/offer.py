@@ -97,11 +97,12 @@ def _handoff_initiated(task: Task, event: ev.HandoffInitiated) -> Task:
         pickup_ms=event.pickup_ms,
         ack_ms=event.ack_ms,
     )
-    step_made = Step(sender=hop.sender, receiver=hop.receiver, mark=event.mark)
+    # Without a mark (version 1) there is nothing to compare.
+    made = (Step(sender=hop.sender, receiver=hop.receiver, mark=event.mark),) if event.mark else ()
     return replace(
         task,
         hops=(*task.hops, hop),
-        trail=(*task.trail, step_made)[-TRAIL:],
+        trail=(*task.trail, *made)[-TRAIL:],
         nudges=0,
         nudged=(),
         hop_count=task.hop_count + 1,

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tenure.protocol import events as ev
 from tenure.protocol.events import event_tag
+from tenure.protocol.events.base import COUNTED
 from tenure.protocol.evolve.base import progressed, step, tenure_of
 from tenure.protocol.evolve.effect import note_effect
 from tenure.protocol.machines import HANDOFF, TASK
@@ -107,8 +108,9 @@ def _speaker(event: ev.EffectIntended | ev.EffectAttempted | ev.EffectObserved, 
 
 def _delegation_opened(task: Task, event: ev.DelegationOpened) -> Task:
     child = Child(child_id=event.child_id, agent=event.agent)
-    tenure = progressed(task, event.at, delegated=tenure_of(task).delegated + 1)
-    return replace(task, children=(*task.children, child), tenure=tenure, delegated=task.delegated + 1)
+    counted = event.v >= COUNTED
+    tenure = progressed(task, event.at, delegated=tenure_of(task).delegated + counted)
+    return replace(task, children=(*task.children, child), tenure=tenure, delegated=task.delegated + counted)
 
 
 def _delegation_ended(task: Task, event: ev.DelegationEnded) -> Task:

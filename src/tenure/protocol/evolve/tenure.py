@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tenure.errors import Refused
 from tenure.protocol import events as ev
+from tenure.protocol.events.base import COUNTED
 from tenure.protocol.evolve.base import move_hop, progressed, step, tenure_of
 from tenure.protocol.machines import TASK, WORK
 from tenure.protocol.settings import LOCAL
@@ -87,13 +88,14 @@ def _progress_asked(task: Task, event: ev.ProgressAsked) -> Task:
 def _advanced(task: Task, event: ev.Advanced) -> Task:
     children = tuple(child for child in task.children if child.child_id not in event.collected)
     tenure = tenure_of(task)
+    taken = len(event.collected) if event.v >= COUNTED else 0
     return replace(
         task,
         consumed=event.consumed,
         children=children,
         document=event.document or task.document,
         document_version=task.document_version + bool(event.document),
-        collected=task.collected + len(event.collected),
+        collected=task.collected + taken,
         takeovers=0,
         tenure=progressed(task, event.at, turn=tenure.turn + 1, delegated=0),
     )
