@@ -57,28 +57,10 @@ DOUBTS_BEFORE_A_PERSON = 100
 
 WATCH_EVERY = 0.5
 
-SPECIALISTS: dict[str, tuple[str, ...]] = {
-    "orders": (
-        "cancel_pending_order",
-        "modify_pending_order_address",
-        "modify_pending_order_items",
-        "modify_pending_order_payment",
-    ),
-    "returns": ("return_delivered_order_items", "exchange_delivered_order_items"),
-    "accounts": ("modify_user_address",),
-}
-"""Who answers for which write. It is their authority, too: the ledger refuses any other tool."""
-
-BECAUSE = {
-    "orders": "orders answers for every change of an order that has not left",
-    "returns": "returns answers for every refund and exchange of what was delivered",
-    "accounts": "accounts answers for what the customer's account says",
-}
-"""Why each is a transfer and no delegation: whoever hands over does not need the result to go on."""
-
 team = Team(
     "retail",
     ledger="sqlite:///tenure.db",
+    graph=Path(__file__).with_name("team.toml"),
     settings=Settings(
         lease_ms=int(float(os.environ.get("RETAIL_LEASE", "15")) * 1000),
         # A worker that is lost is no reason to bother a person: its ticket starts again, its effects answer from the
@@ -87,6 +69,9 @@ team = Team(
     ),
 )
 retail = Retail()
+
+SPECIALISTS = {name: node.tools for name, node in team.graph.agents.items() if node.tools}
+"""Who answers for which write. It is their authority, too: the ledger refuses any other tool."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -120,11 +105,7 @@ class Progress(msgspec.Struct, frozen=True):
 Decided = Transfer[Case] | Complete[Progress] | Escalate | Wait
 
 
-def _others(name: str) -> dict[str, str]:
-    return {other: because for other, because in BECAUSE.items() if other != name}
-
-
-@team.agent(entry=True, may_transfer=BECAUSE)
+@team.agent
 async def triage(own: Tenure[Case]) -> Decided:
     """Look the customer and the orders up, then hand the ticket to whoever answers for the first write."""
     # Not waited for and not needed to go on: it ends when the ticket is handed over, if not before.
@@ -132,19 +113,19 @@ async def triage(own: Tenure[Case]) -> Decided:
     return await go_on(own)
 
 
-@team.agent(tools=SPECIALISTS["orders"], may_transfer=_others("orders"))
+@team.agent
 async def orders(own: Tenure[Case]) -> Decided:
     """Cancel and change what has not left yet."""
     return await watched(own)
 
 
-@team.agent(tools=SPECIALISTS["returns"], may_transfer=_others("returns"))
+@team.agent
 async def returns(own: Tenure[Case]) -> Decided:
     """Take back and exchange what was delivered."""
     return await watched(own)
 
 
-@team.agent(tools=SPECIALISTS["accounts"], may_transfer=_others("accounts"))
+@team.agent
 async def accounts(own: Tenure[Case]) -> Decided:
     """Change what the customer's account says."""
     return await watched(own)

@@ -157,7 +157,7 @@ def _mermaid(graph: Graph, notes: tuple[str, ...]) -> bytes:
 
 
 def _toml(graph: Graph, notes: tuple[str, ...]) -> bytes:
-    from tenure.graph.reading import write_toml
+    from tenure.graph.writing import write_toml
 
     comments = "".join(f"# {line}\n" for note in notes for line in _wrapped(note))
     return f"{comments}{write_toml(graph)}".encode()

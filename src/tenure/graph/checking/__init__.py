@@ -23,7 +23,7 @@ def check(graph: Graph) -> tuple[Finding, ...]:
     from tenure.graph.checking.words import word_findings  # noqa: PLC0415 - not needed to run a graph
 
     found = [*edge_findings(graph), *limit_findings(graph)]
-    return tuple([*found, *structure_findings(graph), *word_findings(graph)])
+    return (*found, *structure_findings(graph), *word_findings(graph))
 
 
 def placed(findings: tuple[Finding, ...], source: Read) -> tuple[Finding, ...]:

@@ -90,8 +90,8 @@ def _payload(graph: Graph, edge: Edge, where: Where) -> Iterator[Finding]:
 
 def _grants(graph: Graph) -> Iterator[Finding]:
     """Whether each grant can be read, names a known tool and goes no further than its agent's own."""
-    for name, node in graph.agents.items():
-        yield from _tools(graph, name, node.tools, ("agents", name, "tools"))
+    for name, agent in graph.agents.items():
+        yield from _tools(graph, name, agent.tools, ("agents", name, "tools"))
     for number, edge in enumerate(graph.edges):
         where: Where = ("edges", number, "tools")
         broken = list(_tools(graph, _named(edge), edge.tools, where))

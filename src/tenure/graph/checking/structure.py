@@ -25,7 +25,7 @@ def structure_findings(graph: Graph) -> Iterator[Finding]:
 
 
 def _of_kind(graph: Graph, kind: EdgeKind) -> nx.DiGraph[str]:
-    """The agents and the edges of one kind. ``*`` is a node of its own that leads to every agent: linear, not square."""
+    """The agents and the edges of one kind. ``*`` is a node that leads to every agent, so that it stays linear."""
     found: nx.DiGraph[str] = nx.DiGraph()
     found.add_nodes_from(graph.agents)
     edges = [(edge.source, edge.target) for edge in graph.edges if edge.kind is kind and edge.source in graph.agents]

@@ -8,20 +8,21 @@ from collections.abc import Iterator
 from tenure.graph.findings import Finding
 from tenure.protocol.graph import EdgeKind, Graph
 
+_GET = r"\b(?:get|gets|fetch|fetches|obtain|ask|asks|query|request|collect|look up|check)\b"
+_RESULT = r"(?:result|results|answer|answers|reply|findings?|outcome|report|response)\b"
+_THE = r"(?:the|its|an?|their|that|this|his|her|your|our)\s+(?:\w+\s+)?"
 _NEEDS = (
-    r"(?:get|fetch|obtain|ask|query|request|collect|look up|find out|check)\b.*\b(?:then|so that|so)\b"
-    r".*\b(?:answer|answers|reply|replies|respond|go on|continue|proceed|decide|summari[sz]e|use)",
+    _GET + r".*\b(?:then|so)\b.*\b(?:answer|reply|replies|respond|go on|continue|decide|proceed|use|summari[sz]e)",
+    r"\b(?:get|gets|fetch|fetches|obtain|obtains)\b.+\bfrom\b",
     r"\b(?:come|comes|coming|go|goes) back\b",
-    r"\b(?:hand|hands|give|gives|bring|brings|send|sends|pass|passes)\b.*\b(?:result|results|answer|it|them) back\b",
-    r"\breport(?:s|ing)? back\b",
-    r"\breturn(?:s|ing)?\b.*\b(?:result|results|answer|answers|findings?|outcome|report)\b",
-    r"\b(?:result|results|answer|answers|findings?|outcome) (?:is|are) needed\b",
-    r"\bneeds?\b.*\b(?:result|results|answer|answers|findings?|outcome)\b",
-    r"\bwaits? for\b.*\b(?:result|results|answer|answers|reply|outcome)\b",
-    r"\b(?:get|gets|fetch|fetches|obtain|obtains)\b.+\bfrom\b.+",
-    r"\bto (?:help|let|allow)\b.+\b(?:answer|reply|respond|finish|continue|decide)\b",
-    r"\bbefore\b.+\b(?:answers?|answering|replies|replying|goes on|going on|continues|continuing|responds?)\b",
-    r"\bon behalf of\b.+\b(?:caller|sender)\b",
+    r"\b(?:hand|give|bring|send|pass)(?:s|es|ing)?\b.*\b" + _RESULT + r".*\bback\b",
+    r"\breports? back\b|\breporting back\b",
+    r"\breturn(?:s|ing)?\s+" + _THE + _RESULT,
+    r"\b" + _RESULT + r"\s+(?:is|are) needed\b",
+    r"\bneeds?\s+" + _THE + _RESULT,
+    r"\bwait(?:s|ing)?\s+for\s+" + _THE + _RESULT,
+    r"\bbefore\b.+\b(?:can|may|is able to)\b.+\b(?:answer|reply|go on|continue|respond)",
+    r"\bso that\b.+\b(?:can|may)\b.+\b(?:answer|reply|go on|continue|respond|finish)",
 )
 _PATTERN = re.compile("|".join(f"(?:{one})" for one in _NEEDS), re.IGNORECASE)
 
