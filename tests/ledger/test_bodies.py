@@ -11,8 +11,8 @@ from tenure.protocol.body import Body
 from tenure.protocol.state import Question
 from tenure.protocol.vocabulary import Reason
 
-NAMES = re.compile(r"body|payload|result|detail|document|readback|request|question|digest")
-"""Names of fields that hold content by its digest, or a question that does."""
+NAMES = re.compile(r"body|payload|result|detail|document|readback|request|question|pending|digest")
+"""Names of fields that hold content by its digest, or a question or a decided transfer that does."""
 OTHERS = {"question_id"}
 
 

@@ -10,6 +10,7 @@ from tenure.ledger.sqlite.statements import migrations, statements
 
 SCANS: dict[tuple[str, str], str | tuple[str, ...]] = {
     ("read", "effect_counts"): "SCAN effects USING COVERING INDEX effects_by_phase",  # a report
+    ("read", "graphs"): "SCAN graphs",  # a report, in the order of the table
     ("read", "instances"): "SCAN instances",  # all of them are asked for
     # What is open now, not what there ever was.
     ("read", "open_instances"): ("SCAN instances USING COVERING INDEX instances_running", "SCAN holdings"),

@@ -19,11 +19,23 @@ from tenure.testing.conformance.effects import EffectRules
 from tenure.testing.conformance.erasing import ErasureRules
 from tenure.testing.conformance.fencing import FencingRules
 from tenure.testing.conformance.following import FeedRules
+from tenure.testing.conformance.graphs import GraphRules
 from tenure.testing.conformance.reading import ReadingRules
 from tenure.testing.conformance.timing import TimingRules
+from tenure.testing.conformance.turns import TurnRules
 
 __all__ = ["Driver", "LedgerConformance", "VirtualClock"]
 
 
-class LedgerConformance(CommandRules, FencingRules, EffectRules, ReadingRules, FeedRules, TimingRules, ErasureRules):
+class LedgerConformance(
+    CommandRules,
+    FencingRules,
+    EffectRules,
+    ReadingRules,
+    FeedRules,
+    TimingRules,
+    ErasureRules,
+    GraphRules,
+    TurnRules,
+):
     """All rules. Override ``open``."""

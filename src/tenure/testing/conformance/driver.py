@@ -11,9 +11,10 @@ from tenure.ledger import Ledger, root_of
 from tenure.protocol import commands as cmd
 from tenure.protocol import decisions as dec
 from tenure.protocol.body import Body
+from tenure.protocol.graph import AgentKind, AgentNode, Edge, EdgeKind, Graph
 from tenure.protocol.payload import Payload
 from tenure.protocol.settings import LOCAL, Policy
-from tenure.protocol.state import Candidate, Task
+from tenure.protocol.state import AskedApproval, Candidate, Task
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, WorkKind
 
 C = TypeVar("C", bound=cmd.CommandBase)
@@ -35,6 +36,18 @@ def payload(task_id: str, handoff_id: str = "", hop: int = 0, data: Any = None) 
 def candidates(*agents: str) -> tuple[Candidate, ...]:
     """Candidates without a narrower authority."""
     return tuple(Candidate(agent=agent) for agent in agents)
+
+
+def edge(source: str, target: str) -> Edge:
+    """A transfer of a graph."""
+    return Edge(source=source, target=target, kind=EdgeKind.TRANSFER, because=f"{target} decides on refunds")
+
+
+def team(*edges: Edge, **fields: Any) -> Graph:
+    """A graph of three agents, who may delegate to each other and to a partner, with these transfers."""
+    agents = {name: AgentNode() for name in "abc"} | {"partner": AgentNode(kind=AgentKind.PARTNER)}
+    delegations = tuple(Edge(source=name, target="*") for name in "abc")
+    return Graph(**{"team": "shop", "entry": "a", "agents": agents, "edges": (*edges, *delegations), **fields})
 
 
 class Driver:
@@ -84,27 +97,54 @@ class Driver:
         await self.acknowledge(agent, instance)
         return await self.task()
 
+    async def handoff(self, *agents: str, task_id: str = "", data: Any = None) -> dec.TransferTo:
+        """The decision to hand the task over."""
+        task = await self.task(task_id)
+        handoff_id, hop = f"h{task.hop_count + 1}", task.hop_count + 1
+        part = payload(task.task_id, handoff_id, hop, data)
+        return dec.TransferTo(handoff_id=handoff_id, candidates=candidates(*agents), payload=part)
+
     async def transfer(self, *agents: str, task_id: str = "", **fields: Any) -> cmd.Receipt:
         """Hand the task over, with nothing left to retire."""
-        task = await self.task(task_id)
-        handoff_id = f"h{task.hop_count + 1}"
-        decision = dec.TransferTo(
-            handoff_id=handoff_id,
-            candidates=candidates(*agents),
-            payload=payload(task.task_id, handoff_id, task.hop_count + 1),
-        )
+        decision = await self.handoff(*agents, task_id=task_id)
         return await self.own(cmd.Retire, task_id, decision=decision, **{"quiet": True, **fields})
+
+    async def turn(self, *asked: str, task_id: str = "", **fields: Any) -> cmd.Receipt:
+        """Ask for several things in one turn: ``+agent`` delegates, ``>agent`` transfers, anything else is a call."""
+        delegations = tuple(cmd.AskedDelegation(call_id=one, agent=one[1:]) for one in asked if one[0] == "+")
+        transfers = [
+            cmd.AskedTransfer(call_id=one, decision=await self.handoff(one[1:], task_id=task_id))
+            for one in asked
+            if one[0] == ">"
+        ]
+        turn = {"asked": asked, "delegations": delegations, "transfers": tuple(transfers)}
+        return await self.own(cmd.TakeTurn, task_id, **{**turn, **fields})
+
+    async def adopt(self, graph: str, task_id: str = "", **fields: Any) -> cmd.Receipt:
+        """Let a task go on under another version of the graph."""
+        return await self.do(cmd.AdoptGraph, task_id, **{"graph": graph, "by": "person:operator", **fields})
+
+    async def word(self, choice: str, *, intent: str, arguments: str, tool: str = "refund") -> cmd.Receipt:
+        """Ask a person about one effect, and get the answer; whoever owned the task owns it again."""
+        task = await self.task()
+        assert task.tenure is not None
+        question = f"q{task.revision}"
+        asked = AskedApproval(tool=tool, intent=intent, arguments=arguments)
+        decision = dec.EscalateTo(question_id=question, body=body("May I?"), who=("person:operator",), approval=asked)
+        await self.own(cmd.Retire, decision=decision, quiet=True)
+        await self.do(cmd.Answer, question_id=question, by="person:operator", choice=choice)
+        return await self.acknowledge(task.owner, task.tenure.instance)
 
     async def complete(self, task_id: str = "", result: Any = "refunded", **fields: Any) -> cmd.Receipt:
         """End the task with success."""
         decision = dec.CompleteWith(result=body(result))
         return await self.own(cmd.Retire, task_id, decision=decision, **{"quiet": True, **fields})
 
-    async def delegate(self, child_id: str, agent: str = "c", task_id: str = "") -> cmd.Receipt:
+    async def delegate(self, child_id: str, agent: str = "c", task_id: str = "", **fields: Any) -> cmd.Receipt:
         """Open a child task."""
         assert root_of(child_id) == self.root_id
-        fields = {"candidates": candidates(agent), "payload": payload(child_id)}
-        return await self.own(cmd.Delegate, task_id, child_id=child_id, **fields)
+        child = {"child_id": child_id, "candidates": candidates(agent), "payload": payload(child_id)}
+        return await self.own(cmd.Delegate, task_id, **{**child, **fields})
 
     async def work(self, work_id: str, task_id: str = "", policy: Policy = LOCAL) -> cmd.Receipt:
         """Put a work on the books."""
