@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import msgspec
 
@@ -10,7 +11,7 @@ from tenure.protocol import commands as cmd
 from tenure.protocol import decisions as dec
 from tenure.protocol.body import Body
 from tenure.protocol.payload import Fact, Payload
-from tenure.protocol.state import Candidate, Task
+from tenure.protocol.state import Candidate, Pending, Task
 from tenure.protocol.vocabulary import Reason, WaitOn
 from tenure.testing.explore.scope import Scope
 
@@ -100,3 +101,34 @@ COMPLETE = dec.CompleteWith(result=NOTE)
 ESCALATE = dec.EscalateTo(question_id="q", body=NOTE)
 FAIL = dec.FailWith(reason=Reason.RAISED, detail=NOTE)
 STOP = dec.StopAsAsked()
+
+
+def turn(scope: Scope, task: Task, who: dict[str, Any], asked: tuple[str, ...]) -> cmd.TakeTurn:
+    """A turn that asks for things by their ids: ``tB`` for a transfer to B, ``dB`` for a delegation, others are calls.
+
+    ``tB'`` asks for the same as ``tB``.
+    """
+    hop, known = task.hop_count + 1, task.constraints and ("c",)
+    transfers = []
+    for place, name in enumerate(asked):
+        if not name.startswith("t"):
+            continue
+        handoff_id, agent = f"h{hop}" if place == 0 else f"h{hop}.{place}", name[1:].rstrip("'")
+        decision = dec.TransferTo(
+            handoff_id=handoff_id,
+            candidates=entries(scope, (agent,)),
+            payload=payload(task.task_id, handoff_id, hop, known),
+        )
+        transfers.append(cmd.AskedTransfer(call_id=name, decision=decision, same=agent))
+    delegations = tuple(cmd.AskedDelegation(call_id=name, agent=name[1:]) for name in asked if name.startswith("d"))
+    return cmd.TakeTurn(**who, asked=asked, transfers=tuple(transfers), delegations=delegations, detail=NOTE)
+
+
+def carry_out(task: Task, pending: Pending) -> dec.TransferTo:
+    """The transfer that a turn has decided."""
+    hop = task.hop_count + 1
+    return dec.TransferTo(
+        handoff_id=pending.handoff_id,
+        candidates=pending.candidates,
+        payload=payload(task.task_id, pending.handoff_id, hop, ("c",)),
+    )

@@ -8,6 +8,9 @@ Dropped, because no rule reads it (a test holds these lists to the fields that e
 - when a work or tenure began; names; display-only next-check times (the checks look at them on the way).
 - the versions of effects: compared for equality only, with what an actor has just read or with an older one, which
   is tried as such in every state.
+- the version of the graph, its deadlines, and approvals: no scope has them; what a nudge said is for owners to read.
+- the trail, the counts of delegations and of collected results: no scope allows as many transfers as an edge may be
+  repeated, nor as many delegations as a task or a turn may open; the tree's own count is kept.
 - settings, goal, authority and constraints of a task in their own right: they are the scope's, and a change of them
   is a violation found by the checks before a key is made. The constraints that the truth has collected are kept.
 
@@ -35,12 +38,18 @@ DROPPED: dict[str, frozenset[str]] = {
     "Task": frozenset(
         {"root_id", "task_id", "parent", "depth", "conversation", "goal", "authority", "settings", "revision", "at"}
         | {"created_at", "reason", "result", "vacant_since", "constraints", "document", "endings"}
+        | {"graph", "nudged", "trail", "delegated", "collected", "approvals"}
     ),
-    "Tenure": frozenset({"since", "turn"}),
+    "Tenure": frozenset({"since", "turn", "delegated"}),
     "Retiring": frozenset({"at"}),
     "Offer": frozenset({"reason"}),
-    "Question": frozenset({"question_id", "reason", "body"}),
-    "Hop": frozenset({"n"}),
+    "Question": frozenset({"question_id", "reason", "body", "approval"}),
+    "Hop": frozenset({"n", "pickup_ms", "ack_ms"}),
+    "Pending": frozenset({"mark", "pickup_ms", "ack_ms", "told", "broadcast", "constraints"}),
+    "Step": frozenset({"sender", "receiver", "mark"}),
+    "Rejected": frozenset({"call_id", "code", "detail"}),
+    "Approval": frozenset({"question_id", "tool", "intent", "arguments", "by", "granted", "until"}),
+    "AskedApproval": frozenset({"tool", "intent", "arguments"}),
     "Work": frozenset({"name", "started_at", "delivered", "locator"}),
     "OpenEffect": frozenset({"intent", "gate", "instance", "next_check"}),
     "Effect": frozenset(
@@ -163,13 +172,13 @@ def task_key(task: Task, now: int, name: Epochs, lease: int) -> tuple[Any, ...]:
         ],
         [(note.effect_id, note.state) for note in task.effects],
         [(child.child_id, child.outcome) for child in task.children],
-        (task.received, task.seen, task.consumed, task.transfers, task.takeovers, task.hop_count),
+        (task.received, task.seen, task.consumed, task.transfers, task.takeovers, task.hop_count, task.nudges),
     )
 
 
 def _tenure_key(task: Task, tenure: Tenure, now: int, name: Epochs, lease: int) -> tuple[Any, ...]:
     asked = tenure.asked_at - now if tenure.asked_at else None
-    retiring = tenure.retiring
+    retiring, pending = tenure.retiring, tenure.pending
     return (
         tenure.agent,
         tenure.instance,
@@ -178,6 +187,14 @@ def _tenure_key(task: Task, tenure: Tenure, now: int, name: Epochs, lease: int) 
         tenure.progress_at - now if task.settings.progress_ms < FAR else None,
         asked,
         tenure.routes,
+        pending
+        and (
+            pending.handoff_id,
+            _entries(pending.candidates),
+            pending.payload,
+            pending.gate,
+            max(pending.calls_by - now, 0),
+        ),
         lease - now,
         retiring
         and (

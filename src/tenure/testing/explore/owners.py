@@ -30,6 +30,7 @@ def owner_moves(scope: Scope, world: World, task: Task) -> Iterator[Raw]:
         "instance": tenure.instance,
     }
     yield from _start_moves(scope, world, task, who)
+    yield from _turn_moves(scope, world, task, who)
     yield from _input_moves(world, task, who)
     yield from _decision_moves(scope, world, task, tenure)
     if tenure.retiring is not None:
@@ -67,6 +68,19 @@ def _start_moves(scope: Scope, world: World, task: Task, who: dict[str, Any]) ->
         known = {**world.constraints, f"{ROOT}.{used + 1}": world.constraints[task.task_id]}
         opened = world.but(spend="children", constraints=known)
         yield f"{name} delegates", opened, _delegate(scope, world, task, who, used)
+
+
+TURNS = (("tB", "call"), ("tB", "tC"), ("tC", "tB", "tB'"), ("tB", "dB"), ("call",))
+"""What is asked for in one response: a transfer beside a call, two transfers, two that are alike, a delegation too."""
+
+
+def _turn_moves(scope: Scope, world: World, task: Task, who: dict[str, Any]) -> Iterator[Raw]:
+    if not world.left("turns") or task.task_id != ROOT:
+        return
+    for asked in TURNS:
+        if who["instance"].startswith("a") or "tB" not in asked:
+            spent = world.but(spend="turns")
+            yield f"{who['instance']} asks for {' and '.join(asked)}", spent, make.turn(scope, task, who, asked)
 
 
 def intend(scope: Scope, world: World, who: dict[str, Any], intent: str) -> cmd.Intend:
@@ -142,6 +156,8 @@ def _decisions(scope: Scope, world: World, task: Task, tenure: Tenure) -> Iterat
     kinds = scope.decisions
     if "complete" in kinds:
         yield "complete", world, make.COMPLETE
+    if tenure.pending is not None:
+        yield "carry out its turn", world, make.carry_out(task, tenure.pending)
     if "transfer" in kinds and task.task_id == ROOT:
         yield from _transfers(scope, world, task, tenure)
     if world.left("returns"):
@@ -182,6 +198,8 @@ def _transfers(scope: Scope, world: World, task: Task, tenure: Tenure) -> Iterat
 def _release_moves(scope: Scope, world: World, task: Task, tenure: Tenure, who: dict[str, Any]) -> Iterator[Raw]:
     """The release, with all that was seen to end, or with nothing seen; and one while its routes are open."""
     name = tenure.instance
+    # Where a turn has ended the task, the handler has not decided: it has ended all the same before the release.
+    world = without_handler(world, task.task_id, tenure.epoch)
     # In a reduced scope, whatever still runs may end just before, or not.
     mine = [(task.task_id, work.work_id) for work in task.works if work.epoch == tenure.epoch]
     over = [key for key in mine if scope.reduced or key not in world.running]

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tenure.protocol.settings import Limits
 from tenure.protocol.vocabulary import Gate, WorkKind
 from tenure.testing.explore.scope import CRITICAL_WORK, EXTERNAL_CALL, SMALL, Outside, Scope
 
@@ -54,6 +55,16 @@ _CHAINS = (
         broadcast=True,
         separate_claim=True,
         budget={"declines": 2},
+    ),
+    Scope(
+        name="turns",
+        about="turns that ask for one transfer, for two, or for one beside a delegation; instances die in between",
+        agents={"A": ("a1",), "B": ("b1",), "C": ("c1",)},
+        edges={"A": ("B",)},
+        settings=replace(ONCE, nudges=1, calls_ms=10),
+        children="B",
+        limits=Limits(depth=1, delegations=1),
+        budget={"turns": 2, "crashes": 1, "clock": 1, "children": 1},
     ),
     Scope(
         name="one-transfer",
@@ -187,6 +198,7 @@ _UNREDUCED = (
 )
 
 _WIDER: dict[str, dict[str, int]] = {
+    "turns": {"turns": 3, "clock": 2},
     "chain-0-2": {"clock": 3},
     "chain-1-1": {"clock": 3, "crashes": 1},
     "chain-2-1": {"clock": 2, "crashes": 1},

@@ -82,6 +82,10 @@ class Shadow:
             if task is not None and effect.task_id == task.task_id
         }
         self.retiring = bool(tenure and tenure.retiring)
+        self.pending = tenure.pending.handoff_id if tenure and tenure.pending else ""
+        self.nudges = task.nudges if task else 0
+        self.allowed_nudges = task.settings.nudges if task else 0
+        self.cancelling = bool(task and task.cancel)
         self.news = [ending.work_id for ending in task.endings] if task else []
 
     def follow(self, event: Any) -> None:
@@ -139,7 +143,34 @@ def _granted(shadow: Shadow, event: ev.TenureGranted) -> None:
     must(set(event.children) == set(shadow.children), "carry-forward", "the grant did not read the delegations")
 
 
+def _decided(shadow: Shadow, event: ev.TurnDecided) -> None:
+    must(not shadow.pending, "one-transfer", "a turn was decided while a transfer is pending")
+    rivals = [one.call_id for one in event.rejected if one.code == "ambiguous_turn"]
+    if rivals:
+        used = shadow.nudges >= shadow.allowed_nudges
+        must(used, "one-transfer", f"{rivals} were dropped, and the agent was not told first")
+    if event.pending is not None:
+        refused = {one.call_id for one in event.rejected if one.code != "ambiguous_turn"}
+        delegations = [name for name in event.asked if name.startswith("d") and name not in refused]
+        must(not delegations, "one-transfer", f"{event.transfer} won over {delegations}")
+        shadow.pending = event.pending.handoff_id
+    elif event.outcome == "go":
+        wishes = {name for name in event.asked if name.startswith("t")} - set(event.merged)
+        lost = wishes - {one.call_id for one in event.rejected}
+        must(not lost, "one-transfer", f"{sorted(lost)} were neither decided nor rejected")
+
+
+def _nudged(shadow: Shadow, event: ev.TurnNudged) -> None:
+    must(not shadow.pending, "one-transfer", "a turn was handed back while a transfer is pending")
+    must(event.rejected, "one-transfer", "a turn was handed back for no reason")
+    shadow.nudges += 1
+    must(shadow.nudges <= shadow.allowed_nudges, "budgets-before-spend", f"nudge {shadow.nudges} is one too many")
+
+
 def _ended(shadow: Shadow, event: ev.TenureEnded) -> None:
+    carried = shadow.initiated or shadow.cancelling or event.reason is Reason.REVERSED
+    must(not shadow.pending or carried, "one-transfer", "a tenure ended, and its decided transfer is gone")
+    shadow.pending = ""
     must(shadow.owner is not None, "single-writer", "a tenure ended that did not exist")
     must(shadow.routing, "routes-first", "a tenure ended before its routes were retired or fenced")
     if event.forced:
@@ -154,7 +185,9 @@ def _hop_opened(shadow: Shadow, event: ev.HandoffInitiated) -> None:
     must(not shadow.initiated, "one-transfer", "a second transfer of the same tenure was initiated")
     must(shadow.owner is not None, "single-writer", "a transfer was initiated by nobody")
     _, _, agent, authority = shadow.owner or (0, "", "", ())
+    must(shadow.pending in ("", event.handoff_id), "one-transfer", f"{shadow.pending} was decided, not this transfer")
     shadow.initiated = True
+    shadow.nudges = 0
     shadow.transfers += 1
     shadow.news = [name for name in shadow.news if name not in event.told]
     shadow.payload = event.payload
@@ -170,6 +203,8 @@ def _hop_ended(shadow: Shadow, event: ev.HandoffEnded) -> None:
 
 
 def _retiring(shadow: Shadow, event: ev.TenureRetiring) -> None:
+    other = event.decision != "stop" and event.handoff_id != shadow.pending
+    must(not shadow.pending or not other, "one-transfer", f"{shadow.pending} was decided, {event.decision} is done")
     shadow.retiring = True
     if event.decision == "return" and event.body:
         shadow.payload = event.body
@@ -259,6 +294,7 @@ def _finished(shadow: Shadow, event: Any) -> None:
 
 
 def _opened(shadow: Shadow, event: ev.DelegationOpened) -> None:
+    must(not shadow.pending, "one-transfer", "a delegation was opened while a transfer is pending")
     shadow.children[event.child_id] = ""
 
 
@@ -267,7 +303,19 @@ def _delegation_ended(shadow: Shadow, event: ev.DelegationEnded) -> None:
         shadow.children[event.child_id] = event.outcome
 
 
+def _cancelling(shadow: Shadow, _event: ev.CancelRequested) -> None:
+    shadow.cancelling = True
+
+
+def _answered(shadow: Shadow, _event: ev.QuestionAnswered) -> None:
+    shadow.nudges = 0
+
+
 _RULES: dict[type[ev.EventBase], Callable[[Shadow, Any], None]] = {
+    ev.TurnDecided: _decided,
+    ev.TurnNudged: _nudged,
+    ev.CancelRequested: _cancelling,
+    ev.QuestionAnswered: _answered,
     ev.TaskSubmitted: _submitted,
     ev.OfferIssued: _issued,
     ev.OfferWithdrawn: _withdrawn,
@@ -315,6 +363,9 @@ def _compared(shadow: Shadow, task: Task) -> Iterator[tuple[str, str, Any, Any]]
     yield "replay", "open hops", [hop.handoff_id for hop in task.hops], [hop[0] for hop in shadow.hops]
     yield "no-lost-input", "received, seen, consumed", [task.received, task.seen, task.consumed], shadow.counts
     yield "budgets-before-spend", "transfers", task.transfers, shadow.transfers
+    pending = tenure.pending.handoff_id if tenure and tenure.pending else ""
+    yield "one-transfer", "decided transfer", pending, shadow.pending
+    yield "budgets-before-spend", "nudges", task.nudges, shadow.nudges
     yield "budgets-before-spend", "takeovers", task.takeovers, shadow.takeovers
     yield "effect-honesty", "open effects", {note.effect_id: note.state for note in task.effects}, effects
     yield "same-payload", "payload", task.payload, shadow.payload
