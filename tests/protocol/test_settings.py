@@ -18,9 +18,14 @@ def test_the_defaults_agree_with_each_other_and_with_every_policy() -> None:
         assert policy.grace_ms <= settings.retire_ms
 
 
+BUDGETS = {"transfers", "delegations", "turn_delegations", "nudges", "repeats"}
+
+
 @pytest.mark.parametrize("name", NUMBERS)
-def test_every_duration_and_limit_is_at_least_one(name: str) -> None:
-    world = World(**{name: 0})
+def test_every_duration_and_limit_is_at_least_one_but_budgets_may_be_none_at_all(name: str) -> None:
+    if name in BUDGETS:
+        World(**{name: 0}).submit("a")
+    world = World(**{name: -1 if name in BUDGETS else 0})
     with world.refuses("invalid") as caught:
         world.submit("a")
     assert name in str(caught[0])

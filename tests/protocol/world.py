@@ -23,6 +23,7 @@ from tenure.protocol.body import Body
 from tenure.protocol.decide import Verdict, decide, decide_heartbeat, next_deadline
 from tenure.protocol.events import decode_event, encode_event, event_tag
 from tenure.protocol.evolve import evolve, evolve_effect, evolve_tree, fold
+from tenure.protocol.graph import Graph
 from tenure.protocol.payload import Payload
 from tenure.protocol.settings import LOCAL, Limits, Policy, Settings
 from tenure.protocol.state import Books, Candidate, Effect, Task, Tree
@@ -62,6 +63,7 @@ class World:
         self.history: dict[str, list[ev.Event]] = {}
         self.newest_tags: tuple[str, ...] = ()
         self.grants: list[tuple[str, int]] = []
+        self.graphs: dict[str, Graph] = {}
         self.watch: Callable[[cmd.Command], None] = lambda _: None
         self._n = 0
 
@@ -93,10 +95,20 @@ class World:
                 or effect.intent in intents
                 or (dead and effect.task_id == command.task_id and not effect.state.settled)
             ),
+            graph=self._graph(command, task),
             conversing=self._conversing(getattr(command, "conversation", "")),
             lease_until=self.leases.get(command.task_id, 0),
             parent_lease_until=self.leases.get(parent.task_id, 0) if parent else 0,
         )
+
+    def _graph(self, command: cmd.Command, task: Task | None) -> Graph | None:
+        named = getattr(command, "graph", "") or (task.graph if task else "")
+        return self.graphs.get(named)
+
+    def save(self, graph: Graph) -> str:
+        """Keep a version of a graph, as a ledger does; gives its digest."""
+        self.graphs[graph.digest] = graph
+        return graph.digest
 
     def _conversing(self, conversation: str) -> Task | None:
         return next((t for t in self.tasks.values() if conversation and t.conversation == conversation), None)
@@ -247,6 +259,12 @@ class World:
     def cancel(self, task_id: str = ROOT) -> cmd.Receipt:
         return self.say(cmd.RequestCancel, task_id, by="customer-07", reason="changed my mind")
 
+    def adopt(self, graph: Graph, task_id: str = ROOT) -> cmd.Receipt:
+        return self.say(cmd.AdoptGraph, task_id, graph=self.save(graph), by="person:operator")
+
+    def adopt_nothing(self) -> cmd.Receipt:
+        return self.say(cmd.AdoptGraph, graph="", by="person:operator")
+
     def reverse(self, handoff_id: str) -> cmd.Receipt:
         return self.say(cmd.Reverse, handoff_id=handoff_id, by="person:operator")
 
@@ -373,6 +391,35 @@ class Owner:
             handoff_id=h, candidates=asked(*agents), payload=frozen, gate=gate, broadcast=broadcast
         )
         return self.decide(decision, **fields)
+
+    def turn(self, *asked: str | dec.TransferTo, **fields: Any) -> cmd.Ruling:
+        """Ask for several things: ``d:AGENT`` is a delegation, ``t:AGENT`` a transfer, anything else a call."""
+        names: list[str] = []
+        hops = self.world.tasks[self.task_id].hop_count
+        transfers: list[cmd.AskedTransfer] = []
+        delegations: list[cmd.AskedDelegation] = []
+        for number, one in enumerate(asked, 1):
+            name = str(number)
+            names.append(name)
+            if isinstance(one, dec.TransferTo):
+                transfers.append(cmd.AskedTransfer(call_id=name, decision=one, same=name))
+            elif one.startswith("t:"):
+                agent = one[2:]
+                transfers.append(
+                    cmd.AskedTransfer(call_id=name, decision=self.to(agent, h=f"h{hops + number}"), same=agent)
+                )
+            elif one.startswith("d:"):
+                delegations.append(cmd.AskedDelegation(call_id=name, agent=one[2:]))
+        defaults = {"transfers": tuple(transfers), "delegations": tuple(delegations), "detail": body("the path")}
+        receipt = self.say(cmd.TakeTurn, **{"asked": tuple(names), **defaults, **fields})
+        assert receipt.ruling is not None
+        return receipt.ruling
+
+    def to(self, *agents: str, h: str = "h1", payload: Body | None = None, **parts: Any) -> dec.TransferTo:
+        """A transfer, not stated yet."""
+        hop = self.world.tasks[self.task_id].hop_count + 1
+        frozen = payload or self.world.payload(h, hop, self.task_id, **parts)
+        return dec.TransferTo(handoff_id=h, candidates=asked(*agents), payload=frozen)
 
     def complete(self, result: object = "done", **fields: Any) -> cmd.Receipt:
         return self.decide(dec.CompleteWith(result=body(result)), **fields)

@@ -7,6 +7,7 @@ grants every tool. An authority is a tuple of grants, of at most one per tool.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -43,7 +44,7 @@ def parse(grant: str) -> tuple[str, tuple[tuple[str, int | float], ...]]:
     return found["tool"], tuple(sorted(limits.items()))
 
 
-def grant_of(tool: str, limits: Limits) -> str:
+def grant_of(tool: str, limits: Mapping[str, int | float]) -> str:
     """A grant in its one canonical form."""
     inside = ",".join(f"{name}<={most}" for name, most in sorted(limits.items()))
     return f"{tool}({inside})" if inside else tool

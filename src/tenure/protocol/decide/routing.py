@@ -42,12 +42,10 @@ def edge_for(graph: Graph, sender: str, receiver: str, kind: EdgeKind) -> Edge:
     """The edge by which a handoff goes.
 
     Raises:
-        Refused: ``unknown_agent``; ``self_transfer``; ``route_forbidden`` without an edge, and for a transfer to an
-            agent that cannot be fenced.
+        Refused: ``unknown_agent``; ``route_forbidden`` without an edge, and for a transfer to an agent that cannot be
+            fenced.
     """
     node = _node(graph, receiver)
-    if kind is EdgeKind.TRANSFER and sender == receiver:
-        raise Refused("self_transfer", f"{sender} owns it already.")
     if kind is EdgeKind.TRANSFER and node.kind is AgentKind.PARTNER:
         raise Refused("route_forbidden", f"{receiver} is a partner and cannot be fenced; delegate to it.")
     edge = graph.edge(sender, receiver, kind)
