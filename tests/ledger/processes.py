@@ -3,6 +3,7 @@
 A process of its own, because a fork wants a parent without threads.
 """
 
+import asyncio
 import json
 import os
 import random
@@ -14,6 +15,7 @@ from collections.abc import Callable
 
 from tenure.ledger.sqlite import SqliteLedger
 from tenure.protocol import commands as cmd
+from tenure.testing.conformance.crowd import Crowd, Seat
 from tenure.testing.conformance.driver import body, candidates, payload
 
 
@@ -57,7 +59,22 @@ def share(ledger: SqliteLedger, acknowledged: int, name: str, count: str) -> Non
         os.write(acknowledged, f"{name}/{n}\n".encode())
 
 
-RUNS: dict[str, Callable[..., None]] = {"stream": stream, "share": share}
+def part_of_a_crowd(ledger: SqliteLedger, acknowledged: int, name: str, n: str, of: str) -> None:
+    """Speak for every ``of``-th tenure of the tree ``t``, and say what was refused."""
+    tasks = [row.task for row in asyncio.run(ledger.tasks(limit=1_000))]
+    owned = [(task, task.tenure) for task in tasks if task.tenure is not None][int(n) :: int(of)]
+    part = Crowd(ledger, "t", name, int(n))
+    part.join(
+        [
+            Seat(task_id=task.task_id, agent=tenure.agent, instance=tenure.instance, epoch=tenure.epoch)
+            for task, tenure in owned
+        ]
+    )
+    part.run(steps=6)
+    os.write(acknowledged, "".join(f"{code}\n" for code in part.refused.elements()).encode())
+
+
+RUNS: dict[str, Callable[..., None]] = {"stream": stream, "share": share, "crowd": part_of_a_crowd}
 
 
 def lines(reader: int) -> list[str]:
@@ -86,7 +103,16 @@ def kills(path: str, count: int, seed: int) -> dict[str, list[str]]:
 
 def together(path: str, count: int, each: int) -> dict[str, list[str]]:
     """Several processes at once on one task."""
-    children = {f"p{n}": fork("share", path, f"p{n}", str(each)) for n in range(count)}
+    return gathered({f"p{n}": fork("share", path, f"p{n}", str(each)) for n in range(count)})
+
+
+def crowd(path: str, count: int, _seed: int) -> dict[str, list[str]]:
+    """Several processes at once on one tree."""
+    return gathered({f"p{n}": fork("crowd", path, f"p{n}", str(n), str(count)) for n in range(count)})
+
+
+def gathered(children: dict[str, tuple[int, int]]) -> dict[str, list[str]]:
+    """What each of them has named."""
     acknowledged = {name: lines(reader) for name, (_, reader) in children.items()}
     for pid, _ in children.values():
         os.waitpid(pid, 0)
@@ -95,5 +121,5 @@ def together(path: str, count: int, each: int) -> dict[str, list[str]]:
 
 if __name__ == "__main__":
     what, path, first, second = sys.argv[1:]
-    found = {"kills": kills, "together": together}[what](path, int(first), int(second))
+    found = {"kills": kills, "together": together, "crowd": crowd}[what](path, int(first), int(second))
     sys.stdout.write(json.dumps(found))

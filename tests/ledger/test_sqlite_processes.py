@@ -4,11 +4,18 @@ import asyncio
 import json
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import pytest
+
+from tenure.errors import Refused
 from tenure.ledger.sqlite import SqliteLedger
 from tenure.protocol.commands import Command
+from tenure.protocol.events import TenureGranted
 from tenure.testing.conformance import Driver
+from tenure.testing.conformance.crowd import Crowd, tight
+from tenure.testing.conformance.tally import tally
 from tests.ledger.processes import send, submit
 
 ROOT = Path(__file__).parents[2]
@@ -63,6 +70,37 @@ async def test_processes_share_a_task_and_see_each_other(tmp_path: Path) -> None
         told = {name for names in acknowledged.values() for name in names} | {f"here/{n}" for n in range(25)}
         assert {message.body.value() for message in messages if message.body} == told
         await verified(ledger)
+
+
+async def test_no_budget_is_overshot_by_processes_that_share_a_tree(tmp_path: Path) -> None:
+    path, graph = tmp_path / "a.db", tight(Random(0))
+    async with SqliteLedger(str(path)) as ledger:
+        await ledger.save_graph(graph)
+        await asyncio.to_thread(Crowd(ledger, "t", "crowd", 0).gather, graph)
+        before = (await ledger.events(limit=10**6))[-1].position
+        refused = await processes("crowd", path, 4, 0)
+        assert "delegation_limit_exceeded" in {code for codes in refused.values() for code in codes}
+        later = await ledger.events(after=before, limit=10**6)
+        speakers = {
+            event.instance.partition("/")[0]
+            for event in (one.event for one in later)
+            if isinstance(event, TenureGranted)
+        }
+        assert speakers == {"p0", "p1", "p2", "p3"}
+        found = await tally(ledger, "t")
+        assert (found.problems, found.reached >= {"agents", "depth", "turn"}) == ([], True)
+        await verified(ledger)
+
+
+async def test_a_version_that_another_process_saved_is_in_force_at_once(tmp_path: Path) -> None:
+    path, graph = str(tmp_path / "a.db"), tight(Random(0))
+    async with SqliteLedger(path) as mine, SqliteLedger(path) as other:
+        with pytest.raises(Refused):
+            await Driver(mine).submit(graph=graph.digest)
+        await other.save_graph(graph)
+        assert (await Driver(mine).submit(graph=graph.digest)).status == "done"
+        assert await mine.save_graph(graph) == graph.digest
+        assert await mine.graphs() == await other.graphs()
 
 
 async def test_a_waiter_sees_another_objects_commits_beside_reads(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ test moves it, so a backend must take its time from it.
 from __future__ import annotations
 
 from tenure.testing.conformance.base import VirtualClock
+from tenure.testing.conformance.budgets import BudgetRules
 from tenure.testing.conformance.commands import CommandRules
 from tenure.testing.conformance.driver import Driver
 from tenure.testing.conformance.effects import EffectRules
@@ -37,5 +38,6 @@ class LedgerConformance(
     ErasureRules,
     GraphRules,
     TurnRules,
+    BudgetRules,
 ):
     """All rules. Override ``open``."""
