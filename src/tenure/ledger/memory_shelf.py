@@ -134,7 +134,7 @@ def verify_shelf(shelf: MemoryShelf, progress: Callable[[int, int], None] | None
         receipts = ((name, receipt) for (root, name), (_, receipt) in shelf.commands.items() if root == root_id)
         verifier.close_tree(tree, bodies, receipts)
     verifier.conversations(len(shelf.conversations))
-    verifier.graphs((digest, saved.graph.content) for digest, saved in shelf.graphs.items())
+    verifier.graphs((digest, saved.graph.team, saved.graph.content) for digest, saved in shelf.graphs.items())
     return verifier.finding()
 
 

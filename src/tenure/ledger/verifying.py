@@ -24,6 +24,7 @@ from tenure.protocol.body import Body
 from tenure.protocol.decide import next_deadline
 from tenure.protocol.events import decode_event
 from tenure.protocol.evolve import evolve_tree
+from tenure.protocol.graph import read_graph
 from tenure.protocol.state import Effect, Task, Tree
 
 MOST_PROBLEMS = 1_000
@@ -135,15 +136,26 @@ class Verifier:
         if stored != self._conversations:
             self._different(f"{stored - self._conversations} conversations point to a task of which they are none.")
 
-    def graphs(self, stored: Iterable[tuple[str, bytes]]) -> None:
-        """Take the saved versions of routing graphs, after the last tree."""
+    def graphs(self, stored: Iterable[tuple[str, str, bytes]]) -> None:
+        """Take the saved versions of routing graphs (digest, team, content), after the last tree."""
         missing = dict(self._graphs)
-        for digest, content in stored:
+        for digest, team, content in stored:
             missing.pop(digest, None)
-            if hashlib.sha256(content).hexdigest() != digest:
-                self._different(f"The graph {digest} has been changed.")
+            self._graph(digest, team, content)
         for digest, where in missing.items():
             self._different(f"{where}: the graph {digest} is missing.")
+
+    def _graph(self, digest: str, team: str, content: bytes) -> None:
+        if hashlib.sha256(content).hexdigest() != digest:
+            self._different(f"The graph {digest} has been changed.")
+            return
+        try:
+            graph = read_graph(content)
+        except DecodeError as error:
+            self._different(f"The graph {digest} cannot be read: {error}.")
+            return
+        if graph.team != team:
+            self._different(f"The graph {digest} is listed for team {team!r}.")
 
     def stray(self, message: str) -> None:
         """Note rows that belong to nothing."""

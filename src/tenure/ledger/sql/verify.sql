@@ -37,7 +37,7 @@ LEFT JOIN tasks ON tasks.root_id = conversations.task_id AND tasks.task_id = con
 WHERE conversation = ?
 
 -- name: graphs
-SELECT digest, content FROM graphs ORDER BY n
+SELECT digest, team, content FROM graphs ORDER BY n
 
 -- name: count_conversations
 SELECT count(*) FROM conversations
