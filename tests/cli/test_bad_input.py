@@ -32,7 +32,7 @@ BAD_TEAMS = {
     ),
     "unknown agent": (
         HEAD + "@team.agent(may_transfer={'nobody': 'x'})\nasync def one(own):\n    pass\n",
-        "No such agent in the team. one has an edge to 'nobody'; the team has one.",
+        "No such agent in the team. The transfer one → nobody leads to 'nobody', which is no agent.",
     ),
     "task_of": (HEAD + AGENT + "task_of = 3\n", "'task_of' in team.py is no function."),
 }

@@ -82,7 +82,7 @@ def test_show_for_people_has_a_part_for_each_fact_and_no_word_that_merges_them(
 ) -> None:
     text = tenure("show", task_id).out
     parts = [line.split()[0] for line in text.splitlines() if not line.startswith(" ")]
-    assert parts[:7] == ["task", "execution", "routing", "termination", "effects", "answerable", "hops"]
+    assert parts[:8] == ["task", "execution", "routing", "termination", "effects", "answerable", "graph", "hops"]
     assert [word for word in MERGED if word in text.lower()] == []
 
 

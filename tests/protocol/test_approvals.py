@@ -4,9 +4,9 @@ from typing import Any
 
 from tenure.protocol import decisions as dec
 from tenure.protocol import events as ev
+from tenure.protocol.approvals import AskedApproval
 from tenure.protocol.graph import Tool
 from tenure.protocol.settings import HOUR
-from tenure.protocol.state import AskedApproval
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Phase, WaitOn
 from tests.protocol.graphs import delegate, graph_of, transfer
 from tests.protocol.world import Owner, World, body

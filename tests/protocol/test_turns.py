@@ -6,6 +6,7 @@ from tenure.protocol import commands as cmd
 from tenure.protocol import decisions as dec
 from tenure.protocol import events as ev
 from tenure.protocol.settings import Limits
+from tenure.protocol.turns import Ruling
 from tenure.protocol.vocabulary import OfferKind, Phase, Reason, TurnOutcome, WaitOn
 from tests.protocol.graphs import THREE
 from tests.protocol.world import Owner, World, body
@@ -16,7 +17,7 @@ def owner(**settings: object) -> Owner:
     return world.owned_by("a", graph=world.save(THREE))
 
 
-def codes(ruling: cmd.Ruling) -> dict[str, str]:
+def codes(ruling: Ruling) -> dict[str, str]:
     return {one.call_id: one.code for one in ruling.rejected}
 
 

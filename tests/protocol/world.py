@@ -27,6 +27,7 @@ from tenure.protocol.graph import Graph
 from tenure.protocol.payload import Payload
 from tenure.protocol.settings import LOCAL, Limits, Policy, Settings
 from tenure.protocol.state import Books, Candidate, Effect, Task, Tree
+from tenure.protocol.turns import Ruling
 from tenure.protocol.vocabulary import (
     EffectState,
     EvidenceKind,
@@ -392,7 +393,7 @@ class Owner:
         )
         return self.decide(decision, **fields)
 
-    def turn(self, *asked: str | dec.TransferTo, **fields: Any) -> cmd.Ruling:
+    def turn(self, *asked: str | dec.TransferTo, **fields: Any) -> Ruling:
         """Ask for several things: ``d:AGENT`` is a delegation, ``t:AGENT`` a transfer, anything else a call."""
         names: list[str] = []
         hops = self.world.tasks[self.task_id].hop_count

@@ -248,8 +248,6 @@ TRANSCRIPT = [{"role": "user", "content": "hi"}, {"role": "assistant", "content"
     [
         (Transfer("b", "x" * 70_000), "payload_too_large"),
         (Transfer("b", {"history": TRANSCRIPT}), "raw_transcript"),
-        (Transfer("a"), "self_transfer"),
-        (Transfer("nobody"), "unknown_agent"),
         (Wait("answer", 5), "invalid"),
         (Wait("input", 0), "invalid"),
         (Wait("child", 5), "unknown_task"),
@@ -274,6 +272,27 @@ async def test_a_refused_decision_is_a_failure_with_the_reason(ledger: Ledger, d
     assert (await handle.state()).hop_count == 0, "a refused transfer moved nothing"
 
 
+@pytest.mark.parametrize(("to", "code"), [("a", "self_transfer"), ("nobody", "unknown_agent")])
+async def test_a_route_that_is_not_there_is_told_and_then_ends_the_task(ledger: Ledger, to: str, code: str) -> None:
+    team = Team("t", ledger=ledger, settings=Settings(on_failure="fail", nudges=1))
+    told: list[str] = []
+
+    @team.agent(entry=True)
+    async def a(own: Tenure[Any]) -> Any:
+        told.append(own.nudge)
+        return Transfer(to)
+
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        result = await handle.result(20)
+    assert (result.outcome, result.reason) == ("failed", Reason.ROUTE_FORBIDDEN)
+    assert str(Refused(code)).split(".", maxsplit=1)[0] in result.value["error"]
+    assert result.value["path"] == ["a"]
+    assert (told[0], len(told)) == ("", 2)
+    assert str(Refused(code)).split(".", maxsplit=1)[0] in told[1]
+    assert (await handle.state()).hop_count == 0, "a refused transfer moved nothing"
+
+
 async def test_a_receiver_whose_decision_is_refused_is_returned_to_its_sender(ledger: Ledger) -> None:
     team = Team("t", ledger=ledger)
 
@@ -291,7 +310,7 @@ async def test_a_receiver_whose_decision_is_refused_is_returned_to_its_sender(le
 
 
 async def test_used_up_transfers_are_a_failure(ledger: Ledger) -> None:
-    team = Team("t", ledger=ledger, settings=Settings(transfers=2, on_failure="fail"))
+    team = Team("t", ledger=ledger, settings=Settings(transfers=2, nudges=0, on_failure="fail"))
 
     @team.agent(entry=True, may_transfer={"b": "decides"})
     async def a(own: Tenure[Any]) -> Transfer[Any] | Complete[Any]:
@@ -305,6 +324,7 @@ async def test_used_up_transfers_are_a_failure(ledger: Ledger) -> None:
         handle = await team.submit(goal="g")
         result = await handle.result(10)
     assert "used up its transfers" in str(result.value)
+    assert (result.reason, result.value["path"]) == (Reason.TRANSFER_LIMIT_EXCEEDED, ["a", "b", "a"])
     assert (await handle.state()).transfers == 2
 
 

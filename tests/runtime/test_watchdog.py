@@ -50,9 +50,11 @@ class Stage:
     async def submit(self, **settings: Any) -> None:
         team = Team("t", ledger=self.ledger, settings=SETTINGS if not settings else Settings(**settings))
 
-        @team.agent
+        @team.agent(may_transfer={"b": "b answers for it"})
         async def a(own: Any) -> Any:
             raise AssertionError("no worker runs here")
+
+        team.agent(name="b")(a)
 
         await team.submit({"x": 1}, goal="g", task_id=self.task_id)
 

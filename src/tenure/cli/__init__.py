@@ -15,6 +15,7 @@ import click
 
 from tenure import __version__
 from tenure.cli.adopt import adopt
+from tenure.cli.check import check
 from tenure.cli.erase import erase
 from tenure.cli.events import events
 from tenure.cli.graph import graph
@@ -52,7 +53,7 @@ def app(context: click.Context) -> int:
     return 0
 
 
-for _command in (run, worker, tasks, show, events, verify, graph, graphs, adopt, erase, init):
+for _command in (run, worker, tasks, show, events, verify, check, graph, graphs, adopt, erase, init):
     app.add_command(_command)
 
 

@@ -36,12 +36,25 @@ def load(spec: str) -> Loaded:
     Raises:
         Misused: there is no such file. Refused: ``invalid_team`` with file and line, and what the team's check says.
     """
+    module, team, where = _found(spec)
+    team.check()
+    return Loaded(team=team, task_of=_task_of(module, where))
+
+
+def load_unchecked(spec: str) -> Team:
+    """Import a team as it is, to judge it.
+
+    Raises:
+        Misused, Refused: as :func:`load`, but for what the team's check says.
+    """
+    return _found(spec)[1]
+
+
+def _found(spec: str) -> tuple[ModuleType, Team, str]:
     where, attribute = _split(spec)
     _add_to_path(Path.cwd())
     module = _import_file(Path(where)) if where.endswith(".py") else _import_module(where)
-    team = _team_in(module, attribute, where)
-    team.check()
-    return Loaded(team=team, task_of=_task_of(module, where))
+    return module, _team_in(module, attribute, where), where
 
 
 def _split(spec: str) -> tuple[str, str]:

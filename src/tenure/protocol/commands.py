@@ -16,14 +16,14 @@ from msgspec import Struct
 from tenure.protocol.body import Body
 from tenure.protocol.decisions import Decision, TransferTo
 from tenure.protocol.settings import Limits, Policy, Settings
-from tenure.protocol.state import Candidate, Effect, Locator, Rejected
+from tenure.protocol.state import Candidate, Effect, Locator
+from tenure.protocol.turns import Ruling
 from tenure.protocol.vocabulary import (
     EffectState,
     EvidenceKind,
     Phase,
     Purpose,
     Reason,
-    TurnOutcome,
     WorkEnd,
     WorkKind,
 )
@@ -390,25 +390,6 @@ Command = (
     | Expire
     | ReportDeath
 )
-
-
-class Ruling(Struct, frozen=True, kw_only=True):
-    """What was decided on a turn.
-
-    Attributes:
-        outcome: ``go``: start what is not rejected. ``transfer``: start the calls, then hand over.
-            ``nudge``: nothing starts, tell the agent. ``end``: nothing starts, the tenure is retiring.
-        transfer: id of the transfer that won. merged, rejected: as in the event ``turn.decided``.
-        nudges_left: how often another turn like this one would be handed back. calls_by: until when calls may run.
-    """
-
-    outcome: TurnOutcome
-    transfer: str = ""
-    merged: tuple[str, ...] = ()
-    rejected: tuple[Rejected, ...] = ()
-    nudges_left: int = 0
-    calls_by: int = 0
-    reason: Reason = Reason.NONE
 
 
 class Receipt(Struct, frozen=True, kw_only=True):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from tenure.protocol.approvals import AskedApproval
 from tenure.protocol.body import Body
-from tenure.protocol.state import AskedApproval, Candidate
+from tenure.protocol.state import Candidate
 from tenure.protocol.vocabulary import Gate, Reason, WaitOn
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from tenure.protocol.approvals import Approval, AskedApproval
 from tenure.protocol.graph import Graph
 from tenure.protocol.settings import Limits, Policy, Settings
 from tenure.protocol.vocabulary import (
@@ -138,31 +139,6 @@ class OpenEffect(Struct, frozen=True, kw_only=True, gc=False):
     gate: Gate
     instance: str
     next_check: int
-
-
-class Approval(Struct, frozen=True, kw_only=True, gc=False):
-    """A person's word on one effect, before it is made: bound to its exact arguments, to the person and to a time.
-
-    Attributes:
-        question_id: the question that it answers. intent: digest of provider, tool and key.
-        arguments: digest of the whole request. granted: ``False`` when the person refused. until: when it lapses.
-    """
-
-    question_id: str
-    tool: str
-    intent: str
-    arguments: str
-    by: str
-    granted: bool
-    until: int
-
-
-class AskedApproval(Struct, frozen=True, kw_only=True, gc=False):
-    """The effect that a question asks a person to approve; digests as in :class:`Approval`."""
-
-    tool: str
-    intent: str
-    arguments: str
 
 
 class Rejected(Struct, frozen=True, kw_only=True, gc=False):

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from tenure.protocol.vocabulary import TurnOutcome
+from tenure.protocol.state import Rejected
+from tenure.protocol.vocabulary import Reason, TurnOutcome
 
 
 class Wish(Struct, frozen=True, kw_only=True):
@@ -66,3 +67,22 @@ def arbitrate(
     winner = min(open_transfers, key=lambda wish: wish.rank)  # the first of equals
     losers = {wish.call_id: AMBIGUOUS for wish in open_transfers if wish is not winner}
     return Arbitrated(outcome=TurnOutcome.TRANSFER, transfer=winner.call_id, merged=merged, rejected=forbidden | losers)
+
+
+class Ruling(Struct, frozen=True, kw_only=True):
+    """What was decided on a turn.
+
+    Attributes:
+        outcome: ``go``: start what is not rejected. ``transfer``: start the calls, then hand over.
+            ``nudge``: nothing starts, tell the agent. ``end``: nothing starts, the tenure is retiring.
+        transfer: id of the transfer that won. merged, rejected: as in the event ``turn.decided``.
+        nudges_left: how often another turn like this one would be handed back. calls_by: until when calls may run.
+    """
+
+    outcome: TurnOutcome
+    transfer: str = ""
+    merged: tuple[str, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    nudges_left: int = 0
+    calls_by: int = 0
+    reason: Reason = Reason.NONE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tenure.protocol.state import AskedApproval
+from tenure.protocol.approvals import AskedApproval
 from tenure.runtime.decisions import Escalate
 from tenure.runtime.outcomes import Held
 

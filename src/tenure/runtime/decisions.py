@@ -6,8 +6,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
+from tenure.protocol.approvals import AskedApproval
 from tenure.protocol.payload import Artifact, Fact
-from tenure.protocol.state import AskedApproval
 from tenure.protocol.vocabulary import Gate, Reason
 
 T = TypeVar("T")

@@ -107,7 +107,7 @@ class Running:
                 self._hold.check()
                 _LOG.warning("The decision of %s on %s was refused: %s", self._own.agent, self._own.task_id, error)
                 if isinstance(decision, dec.TransferTo) and error.code in ROUTING:
-                    receipt = await self._reroute(decision)
+                    receipt = await self._reroute(decision, str(error))
                 else:
                     receipt = await self._fail(error)
         if receipt.status == "gate":
@@ -120,9 +120,9 @@ class Running:
             await self._own.works.adopt(self._job)
         return await release(self._own)
 
-    async def _reroute(self, decision: dec.TransferTo) -> cmd.Receipt:
+    async def _reroute(self, decision: dec.TransferTo, why: str) -> cmd.Receipt:
         """Have a refused transfer judged as a turn: a nudge lets the handler start again, until there is none left."""
-        ruling = await self._own.turns.propose(decision)
+        ruling = await self._own.turns.propose(decision, why)
         match ruling.outcome:
             case TurnOutcome.NUDGE:
                 again: dec.Decision = dec.WaitFor(on=WaitOn.TIME, within_ms=1)

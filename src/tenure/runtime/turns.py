@@ -15,6 +15,7 @@ from tenure.protocol.body import text_digest
 from tenure.protocol.payload import Fact
 from tenure.protocol.settings import Policy
 from tenure.protocol.state import Rejected, Task
+from tenure.protocol.turns import Ruling
 from tenure.protocol.vocabulary import Phase, TurnOutcome, WorkEnd
 from tenure.runtime.content import canonical, to_body, to_plain, words_of
 from tenure.runtime.decisions import Transfer
@@ -131,23 +132,24 @@ class Turns:
             case TurnOutcome.GO:
                 return await self._go(items, {one.call_id: one for one in ruling.rejected})
 
-    async def propose(self, decision: dec.TransferTo) -> cmd.Ruling:
+    async def propose(self, decision: dec.TransferTo, why: str) -> Ruling:
         """Ask the ledger about a transfer that it has refused when it was returned: it counts as a turn of its own."""
         asked = cmd.AskedTransfer(call_id="return", decision=decision)
-        return await self._rule(("return",), (), (asked,))
+        return await self._rule(("return",), (), (asked,), why)
 
     async def _rule(
         self,
         asked: tuple[str, ...],
         delegations: tuple[cmd.AskedDelegation, ...],
         transfers: tuple[cmd.AskedTransfer, ...],
-    ) -> cmd.Ruling:
+        why: str = "The turn asked again for what is not allowed.",
+    ) -> Ruling:
         hold = self._own.hold
         task = await self._task()
         path = [step.sender for step in task.trail] + [hold.agent]
         wishes = [[entry.agent for entry in one.decision.candidates] for one in transfers]
         wishes += [[one.agent] for one in delegations]
-        detail = to_body({"error": "The turn asked again for what is not allowed.", "path": path, "asked": wishes})
+        detail = to_body({"error": why, "path": path, "asked": wishes})
         receipt = await hold.say(cmd.TakeTurn, asked=asked, delegations=delegations, transfers=transfers, detail=detail)
         ruling = receipt.ruling
         if ruling is None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tenure.protocol.commands import Receipt, Ruling
+from tenure.protocol.commands import Receipt
 from tenure.protocol.events import Event
 from tenure.protocol.evolve import evolve, evolve_effect, evolve_tree
 from tenure.protocol.state import Books, Effect, Task, Tree
+from tenure.protocol.turns import Ruling
 
 
 class Change(Struct, frozen=True, gc=False):

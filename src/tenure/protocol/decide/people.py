@@ -5,6 +5,7 @@ from __future__ import annotations
 from tenure.errors import Refused
 from tenure.protocol import commands as cmd
 from tenure.protocol import events as ev
+from tenure.protocol.approvals import Approval, AskedApproval
 from tenure.protocol.decide import guards
 from tenure.protocol.decide.draft import Draft, Verdict
 from tenure.protocol.decide.ending import (
@@ -21,7 +22,7 @@ from tenure.protocol.decide.offering import issue
 from tenure.protocol.decide.retiring import finish_switch
 from tenure.protocol.decide.routing import granted, in_force
 from tenure.protocol.decide.working import after_settling
-from tenure.protocol.state import Approval, AskedApproval, Candidate, Question
+from tenure.protocol.state import Candidate, Question
 from tenure.protocol.vocabulary import (
     DIES_WITH_PROCESS,
     Gate,

@@ -11,7 +11,7 @@ from tenure.protocol.decide import guards, routing, transferring
 from tenure.protocol.decide.draft import Draft, Verdict
 from tenure.protocol.graph import Graph
 from tenure.protocol.state import Candidate, Pending, Rejected
-from tenure.protocol.turns import Arbitrated, Wish, arbitrate
+from tenure.protocol.turns import Arbitrated, Ruling, Wish, arbitrate
 from tenure.protocol.vocabulary import Phase, Reason, TurnOutcome
 
 REASONS = {
@@ -147,7 +147,7 @@ def _answer(
 ) -> Verdict:
     pending = draft.task.tenure.pending if draft.task.tenure else None
     return draft.verdict(
-        ruling=cmd.Ruling(
+        ruling=Ruling(
             outcome=ruling.outcome,
             transfer=ruling.transfer,
             merged=ruling.merged,

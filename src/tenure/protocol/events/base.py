@@ -7,8 +7,8 @@ from msgspec import Struct
 VERSION = 2
 """Version of every event written by this code.
 
-1: delegations and collected results were not counted, and a handoff had no mark. 2: as it is now. Folding an event of an
-older version gives the state that the code of its time has stored.
+1: delegations and collected results were not counted, and a handoff had no mark. 2: as it is now. Folding an event of
+an older version gives the state that the code of its time has stored.
 """
 
 COUNTED = 2

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tenure.protocol.approvals import Approval
 from tenure.protocol.events.base import EventBase
 from tenure.protocol.settings import Limits, Settings
-from tenure.protocol.state import Approval, Question, Wait
+from tenure.protocol.state import Question, Wait
 from tenure.protocol.vocabulary import Reason
 
 

@@ -48,8 +48,6 @@ DROPPED: dict[str, frozenset[str]] = {
     "Pending": frozenset({"mark", "pickup_ms", "ack_ms", "told", "broadcast", "constraints"}),
     "Step": frozenset({"sender", "receiver", "mark"}),
     "Rejected": frozenset({"call_id", "code", "detail"}),
-    "Approval": frozenset({"question_id", "tool", "intent", "arguments", "by", "granted", "until"}),
-    "AskedApproval": frozenset({"tool", "intent", "arguments"}),
     "Work": frozenset({"name", "started_at", "delivered", "locator"}),
     "OpenEffect": frozenset({"intent", "gate", "instance", "next_check"}),
     "Effect": frozenset(
