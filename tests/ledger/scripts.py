@@ -11,12 +11,20 @@ from typing import Any
 
 from tenure.protocol import commands as cmd
 from tenure.protocol import decisions as dec
+from tenure.protocol.approvals import AskedApproval
+from tenure.protocol.graph import Budgets, Oscillation, Tool, Turns
 from tenure.protocol.settings import CRITICAL, LOCAL, Settings
-from tenure.protocol.state import Task
+from tenure.protocol.state import Candidate, Task
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Gate, Purpose, Reason, WaitOn, WorkEnd, WorkKind
-from tenure.testing.conformance.driver import body, candidates, payload
+from tenure.testing.conformance.driver import body, candidates, edge, payload, team
 
 TASKS = ("t", "t", "t", "t.1", "t.2", "u")
+_TRANSFERS = (edge("a", "b"), edge("b", "a"), edge("a", "c"), edge("c", "a"))
+GRAPHS = (
+    team(*_TRANSFERS, oscillation=Oscillation(repeats=0), turns=Turns(nudges=1)),
+    team(*_TRANSFERS[1:], tools={"refund": Tool(approval=True)}, budgets=Budgets(transfers=3, delegations=1)),
+)
+"""Versions that are to be saved before a script runs; the second one has an edge less."""
 
 
 def some(draw: Random, *choices: Any) -> Any:
@@ -61,6 +69,7 @@ def _without_a_task(draw: Random, base: dict[str, Any], tasks: dict[str, Task]) 
         payload=payload(base["task_id"]),
         settings=settings,
         conversation=some(draw, "", "", "", "chat-1"),
+        graph=some(draw, "", *(graph.digest for graph in GRAPHS)),
         broadcast=seldom(draw, 2),
     )
 
@@ -73,7 +82,10 @@ def _owners(draw: Random, base: dict[str, Any], task: Task) -> cmd.Command:
     if task.tenure.retiring is not None:
         ended = some(draw, (), tuple(cmd.Ended(work_id=w.work_id, how=WorkEnd.CANCELLED) for w in task.works))
         return cmd.Release(**base, routes_retired=not seldom(draw, 3), ended=ended)
-    kind = some(draw, "advance", "see", "work", "route", "intend", "intend", "retire", "retire", "retire")
+    kinds = ("advance", "see", "work", "route", "turn", "turn", "intend", "intend", "retire", "retire", "retire")
+    kind = some(draw, *kinds)
+    if kind == "turn":
+        return _turn(draw, base, task)
     if kind == "advance":
         collected = tuple(child.child_id for child in task.children if child.outcome)
         return cmd.Advance(**base, consumed=task.seen, collected=collected, document=body({"turn": task.revision}))
@@ -97,24 +109,51 @@ def _owners(draw: Random, base: dict[str, Any], task: Task) -> cmd.Command:
             policy=some(draw, LOCAL, CRITICAL),
             idempotent_ms=some(draw, 0, 60_000),
             in_flight_ms=1_000,
+            arguments=some(draw, "cents 100", "cents 200"),
         )
     return cmd.Retire(**base, decision=_decision(draw, task), quiet=not seldom(draw, 3))
 
 
+def _turn(draw: Random, base: dict[str, Any], task: Task) -> cmd.TakeTurn:
+    agents = tuple("abc".replace(task.owner, "")) if not seldom(draw, 5) else ("a", "partner", "mallory")
+    delegations = [cmd.AskedDelegation(call_id=f"d{n}", agent=some(draw, *agents)) for n in range(draw.randint(0, 2))]
+    transfers = [
+        cmd.AskedTransfer(call_id=f"t{n}", decision=_transfer(draw, task, candidates(some(draw, *agents))))
+        for n in range(draw.randint(0, 2))
+    ]
+    asked = [*(one.call_id for one in delegations), *(one.call_id for one in transfers), "call"]
+    draw.shuffle(asked)
+    return cmd.TakeTurn(
+        **base,
+        asked=tuple(asked[: len(asked) - seldom(draw, 9)]),
+        delegations=tuple(delegations),
+        transfers=tuple(transfers),
+        detail=some(draw, None, body("gone in circles")),
+    )
+
+
+def _transfer(draw: Random, task: Task, receivers: tuple[Candidate, ...]) -> dec.TransferTo:
+    name, hop = f"h{task.hop_count + 1}", task.hop_count + 1
+    gate = some(draw, Gate.ROUTING_RETIRED, Gate.STOPPED, Gate.SETTLED)
+    return dec.TransferTo(handoff_id=name, candidates=receivers, payload=payload(task.task_id, name, hop), gate=gate)
+
+
 def _decision(draw: Random, task: Task) -> dec.Decision:
+    pending = task.tenure.pending if task.tenure else None
+    if pending is not None and not seldom(draw, 4):
+        return _transfer(draw, task, pending.candidates)
     kind = some(draw, "transfer", "transfer", "complete", "return", "escalate", "wait", "fail", "stop")
     if kind == "transfer":
-        name, hop = f"h{task.hop_count + 1}", task.hop_count + 1
-        receivers = candidates(*some(draw, ("a",), ("b",), ("b", "c")))
-        part = payload(task.task_id, name, hop)
-        gate = some(draw, Gate.ROUTING_RETIRED, Gate.STOPPED, Gate.SETTLED)
-        return dec.TransferTo(handoff_id=name, candidates=receivers, payload=part, gate=gate)
+        return _transfer(draw, task, candidates(*some(draw, ("a",), ("b",), ("b", "c"))))
     if kind == "complete":
         return dec.CompleteWith(result=body({"done": task.revision}))
     if kind == "return":
         return dec.GiveBackTo(reason=Reason.CAPABILITY)
     if kind == "escalate":
-        return dec.EscalateTo(question_id="q", body=body("May I?"), due_ms=4_000)
+        asked = AskedApproval(tool="refund", intent="i1", arguments="cents 100")
+        return dec.EscalateTo(
+            question_id="q", body=body("May I?"), due_ms=4_000, approval=some(draw, None, asked, asked)
+        )
     if kind == "wait":
         return dec.WaitFor(on=some(draw, WaitOn.INPUT, WaitOn.CHILD, WaitOn.TIME), within_ms=5_000)
     if kind == "fail":
@@ -141,9 +180,12 @@ def _anybodys(draw: Random, base: dict[str, Any], task: Task) -> cmd.Command:
     kinds += ["end", "death"] if task.works or seldom(draw, 9) else []
     kinds += ["answer"] * 3 if task.question or seldom(draw, 9) else []
     kinds += ["cancel"] if seldom(draw, 5) else []
+    kinds += ["adopt"] if seldom(draw, 2) else []
     kind = draw.choice(kinds)
     if kind == "expire":
         return cmd.Expire(**base)
+    if kind == "adopt":
+        return cmd.AdoptGraph(**base, graph=some(draw, "none", *(one.digest for one in GRAPHS)), by="person:operator")
     if kind == "death":
         return cmd.ReportDeath(**base, instance=some(draw, "w1", "w2"), by="watchdog")
     if kind == "send":
@@ -157,7 +199,10 @@ def _anybodys(draw: Random, base: dict[str, Any], task: Task) -> cmd.Command:
     if kind == "answer":
         question = task.question.question_id if task.question else "q"
         action = some(draw, "resume", "reassign", "abort")
-        return cmd.Answer(**base, question_id=question, by="person:operator", action=action, agent="b")
+        choice = some(draw, "approve", "approve", "refuse", "")
+        return cmd.Answer(
+            **base, question_id=question, by="person:operator", action=action, choice=choice, agent=some(draw, "b", "x")
+        )
     note = task.effects[0] if task.effects else None
     effect: dict[str, Any] = {
         "effect_id": note.effect_id if note else "e1",

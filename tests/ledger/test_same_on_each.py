@@ -17,7 +17,7 @@ from tenure.ledger.sqlite import SqliteLedger
 from tenure.protocol.commands import Command
 from tenure.protocol.state import Task
 from tenure.testing.conformance import VirtualClock
-from tests.ledger.scripts import next_command
+from tests.ledger.scripts import GRAPHS, next_command
 
 PASSING = [0, 1, 1, 1, 1, 1, 1, 200, 500, 1_000, 3_000, 20_000]
 """Milliseconds between two commands."""
@@ -49,6 +49,7 @@ async def contents(ledger: Ledger) -> list[object]:
         await ledger.overdue(),
         [await ledger.held_by(instance_id) for instance_id in ("w1", "w2")],
         await ledger.conversation("chat-1"),
+        await ledger.graphs(),
         await ledger.verify(),
     ]
 
@@ -69,6 +70,7 @@ def test_a_script_runs_the_same_on_each(seed: int, length: int) -> None:
         # Durability is not what is compared here, and a sync per command takes most of the time.
         sqlite._desk._store.connection.pragma("synchronous", "OFF")
         ledgers: list[Ledger] = [memory, sqlite]
+        asyncio.run(save_graphs(ledgers))
         commands: list[Command] = []
         for n in range(length):
             clock.now += draw.choice(PASSING)
@@ -80,6 +82,12 @@ def test_a_script_runs_the_same_on_each(seed: int, length: int) -> None:
             if draw.randint(0, 5) == 0:
                 assert memory.heartbeat(beats) == sqlite.heartbeat(beats)
         asyncio.run(compare(memory, sqlite))
+
+
+async def save_graphs(ledgers: list[Ledger]) -> None:
+    for ledger in ledgers:
+        for graph in GRAPHS:
+            await ledger.save_graph(graph)
 
 
 async def compare(memory: MemoryLedger, sqlite: SqliteLedger) -> None:
