@@ -10,11 +10,12 @@ import msgspec
 from tenure.ledger import Ledger, root_of
 from tenure.protocol import commands as cmd
 from tenure.protocol import decisions as dec
+from tenure.protocol.approvals import AskedApproval
 from tenure.protocol.body import Body
 from tenure.protocol.graph import AgentKind, AgentNode, Edge, EdgeKind, Graph
 from tenure.protocol.payload import Payload
 from tenure.protocol.settings import LOCAL, Policy
-from tenure.protocol.state import AskedApproval, Candidate, Task
+from tenure.protocol.state import Candidate, Task
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, WorkKind
 
 C = TypeVar("C", bound=cmd.CommandBase)
