@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tenure.protocol.graph import AgentKind, AgentNode
 from tenure.protocol.payload import Artifact, Fact
 from tenure.protocol.vocabulary import OfferKind, Phase, Reason, TurnOutcome
 from tests.protocol.graphs import graph_of, transfer
@@ -112,6 +113,17 @@ def test_a_supervisor_that_is_in_the_circle_is_no_way_out() -> None:
     owner.turn("t:b")
     owner.release()
     assert owner.world.phase() is Phase.ESCALATED
+
+
+def test_a_supervisor_that_may_not_own_a_task_is_no_way_out_either() -> None:
+    for nobody in ("nobody", "p"):
+        graph = graph_of(transfer("a", "b"), transfer("b", "a"), agents={"p": AgentNode(kind=AgentKind.PARTNER)})
+        world = World(repeats=0, nudges=0, supervisor=nobody)
+        owner = world.owned_by("a", graph=world.save(graph))
+        owner = hop(hop(owner, "b"), "a")
+        owner.turn("t:b")
+        owner.release()
+        assert world.phase() is Phase.ESCALATED
 
 
 def test_the_hard_budget_holds_whatever_the_progress() -> None:

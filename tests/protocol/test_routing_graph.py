@@ -164,6 +164,15 @@ def test_a_task_keeps_its_version_until_it_is_told_to_move() -> None:
     assert a.world.newest(ev.OfferIssued).graph == moved.digest
 
 
+def test_a_child_of_a_partner_is_moved_too() -> None:
+    graph = graph_of(delegate("a", "p"), agents={"p": AgentNode(kind=AgentKind.PARTNER)})
+    a = under(graph)
+    a.delegate("t.1", "p")
+    newer = replace(graph, budgets=Budgets(transfers=3))
+    a.world.adopt(newer, "t.1")
+    assert a.world.tasks["t.1"].graph == newer.digest
+
+
 def test_a_version_without_the_owner_is_not_adopted_nor_is_none() -> None:
     a = under(THREE)
     with a.world.refuses("unknown_agent"):

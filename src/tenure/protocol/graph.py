@@ -47,6 +47,10 @@ class Termination(StrEnum):
     ESCALATE = "escalate"
 
 
+_BACK = (Termination.RETURN,)
+_ANY_END = tuple(Termination)
+
+
 class Part(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Base of everything in a graph: an unknown field is an error, what was not said is not written."""
 
@@ -99,7 +103,7 @@ class Edge(Part, frozen=True, kw_only=True):
         """Its termination, with the default filled in: a delegation returns, a transfer may end in any way."""
         if self.termination is not None:
             return self.termination
-        return (Termination.RETURN,) if self.kind is EdgeKind.DELEGATE else tuple(Termination)
+        return _BACK if self.kind is EdgeKind.DELEGATE else _ANY_END
 
 
 class Tool(Part, frozen=True, kw_only=True):

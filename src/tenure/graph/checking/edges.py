@@ -14,22 +14,26 @@ def edge_findings(graph: Graph) -> Iterator[Finding]:
     """Findings about names, grants and single edges."""
     yield from _names(graph)
     yield from _grants(graph)
-    seen: set[tuple[str, str, EdgeKind]] = set()
+    agents, seen = graph.agents, set[tuple[str, str, EdgeKind]]()
+    partners = {name for name, node in agents.items() if node.kind is AgentKind.PARTNER}
     for number, edge in enumerate(graph.edges):
-        where: Where = ("edges", number)
-        yield from _ends(graph, edge, where)
-        key = (edge.source, edge.target, edge.kind)
+        # The plain questions first, for there may be many edges; words are made only where one has an answer.
+        source, target, kind = key = (edge.source, edge.target, edge.kind)
+        if source not in agents or target not in agents:
+            yield from _ends(graph, edge, ("edges", number))
         if key in seen:
-            yield _found("duplicate_edge", f"{_named(edge)} stands twice.", where)
+            yield _found("duplicate_edge", f"{_named(edge)} stands twice.", ("edges", number))
         seen.add(key)
-        if edge.kind is EdgeKind.TRANSFER:
-            yield from _transfer(graph, edge, where)
-        elif edge.source == edge.target:
-            message = f"{edge.source} may delegate to itself; only the depth and the number of agents bound that."
-            yield _found("self_delegation", message, where)
+        if kind is EdgeKind.TRANSFER:
+            if source == target or target in partners or not edge.because or edge.because.isspace():
+                yield from _transfer(graph, edge, ("edges", number))
+        elif source == target:
+            message = f"{source} may delegate to itself; only the depth and the number of agents bound that."
+            yield _found("self_delegation", message, ("edges", number))
         if edge.termination is not None and not edge.termination:
-            yield _found("edge_without_end", f"{_named(edge)} can end in no way.", (*where, "termination"))
-        yield from _payload(graph, edge, where)
+            yield _found("edge_without_end", f"{_named(edge)} can end in no way.", ("edges", number, "termination"))
+        if edge.payload:
+            yield from _payload(graph, edge, ("edges", number))
 
 
 def _found(code: str, message: str, where: Where = ()) -> Finding:
@@ -83,7 +87,7 @@ def _transfer(graph: Graph, edge: Edge, where: Where) -> Iterator[Finding]:
 
 def _payload(graph: Graph, edge: Edge, where: Where) -> Iterator[Finding]:
     node = graph.agents.get(edge.target)
-    if edge.payload and node is not None and node.accepts and edge.payload != node.accepts:
+    if node is not None and node.accepts and edge.payload != node.accepts:
         message = f"{_named(edge)} carries {edge.payload}; {edge.target} accepts {node.accepts}."
         yield _found("payload_mismatch", message, (*where, "payload"))
 
@@ -93,11 +97,13 @@ def _grants(graph: Graph) -> Iterator[Finding]:
     for name, agent in graph.agents.items():
         yield from _tools(graph, name, agent.tools, ("agents", name, "tools"))
     for number, edge in enumerate(graph.edges):
+        if edge.tools is None:
+            continue
         where: Where = ("edges", number, "tools")
         broken = list(_tools(graph, _named(edge), edge.tools, where))
         yield from broken
         node = graph.agents.get(edge.target)
-        if edge.tools is None or node is None or node.tools is None or any(one.code == "bad_grant" for one in broken):
+        if node is None or node.tools is None or any(one.code == "bad_grant" for one in broken):
             continue
         wider = _readable(edge.tools) - _readable(node.tools) - {ANY}
         if wider and ANY not in node.tools:

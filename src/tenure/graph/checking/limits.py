@@ -35,9 +35,9 @@ def _least(graph: Graph) -> Iterator[Finding]:
             if value is not None and value < low:
                 yield _found("limit_invalid", f"{name} is {value}; the least is {low}.", (table, name))
     for number, edge in enumerate(graph.edges):
-        for name in ("pickup_ms", "ack_ms"):
-            if getattr(edge, name) < 0:
-                yield _found("limit_invalid", f"{name} is {getattr(edge, name)}.", ("edges", number, name))
+        if edge.pickup_ms < 0 or edge.ack_ms < 0:
+            name = "pickup_ms" if edge.pickup_ms < 0 else "ack_ms"
+            yield _found("limit_invalid", f"{name} is {getattr(edge, name)}.", ("edges", number, name))
     for name, node in graph.policies.items():
         if node.grace_ms < 1:
             yield _found("limit_invalid", f"The grace of {name} is {node.grace_ms}.", ("policies", name, "grace_ms"))
@@ -70,20 +70,22 @@ def _deadlines(graph: Graph) -> Iterator[Finding]:
     if settings.ack_ms > settings.transition_ms:
         message = f"ack_ms is {settings.ack_ms}, and the whole transition may take {settings.transition_ms}."
         yield _found("deadline_below_grace", message, ("deadlines", "transition_ms"))
+    most = settings.transition_ms
     for number, edge in enumerate(graph.edges):
-        for name in ("pickup_ms", "ack_ms"):
-            value = getattr(edge, name)
-            if value > settings.transition_ms:
-                message = f"{name} is {value}, and the whole transition may take {settings.transition_ms}."
-                yield _found("deadline_below_grace", message, ("edges", number, name))
+        if edge.pickup_ms > most or edge.ack_ms > most:
+            name = "pickup_ms" if edge.pickup_ms > most else "ack_ms"
+            message = f"{name} is {getattr(edge, name)}, and the whole transition may take {most}."
+            yield _found("deadline_below_grace", message, ("edges", number, name))
 
 
 def _gates(graph: Graph) -> Iterator[Finding]:
     """An edge cannot promise a weaker gate than the class of a tool that its sender may use."""
     strongest = {name: _strongest(graph, node.tools) for name, node in graph.agents.items()}
     for number, edge in enumerate(graph.edges):
+        if edge.gate is None or edge.kind is not EdgeKind.TRANSFER:
+            continue
         gate, tool = strongest.get(edge.source, (Gate.ROUTING_RETIRED, ""))
-        if edge.kind is EdgeKind.TRANSFER and edge.gate is not None and edge.gate.rank < gate.rank:
+        if edge.gate.rank < gate.rank:
             message = f"{edge.source} → {edge.target} waits for {edge.gate}; {tool} of {edge.source} needs {gate}."
             yield _found("gate_below_tool", message, ("edges", number, "gate"))
 

@@ -16,32 +16,35 @@ SHOWN = 6
 
 def structure_findings(graph: Graph) -> Iterator[Finding]:
     """Findings about the whole."""
-    transfers, delegations = _of_kind(graph, EdgeKind.TRANSFER), _of_kind(graph, EdgeKind.DELEGATE)
-    yield from _cycles(graph, transfers, delegations)
-    yield from _unreachable(graph, transfers, delegations)
-    yield from _dead_ends(graph, transfers)
+    yield from _cycles(graph)
+    yield from _unreachable(graph)
+    yield from _dead_ends(graph)
     yield from _transfer_first(graph)
     yield from _nobody(graph)
 
 
-def _of_kind(graph: Graph, kind: EdgeKind) -> nx.DiGraph[str]:
-    """The agents and the edges of one kind. ``*`` is a node that leads to every agent, so that it stays linear."""
+def _drawn(graph: Graph, *kinds: EdgeKind) -> nx.DiGraph[str]:
+    """The agents and the edges of some kinds. ``*`` is a node that leads to every agent, so that it stays linear."""
     found: nx.DiGraph[str] = nx.DiGraph()
     found.add_nodes_from(graph.agents)
-    edges = [(edge.source, edge.target) for edge in graph.edges if edge.kind is kind and edge.source in graph.agents]
-    found.add_edges_from((source, to) for source, to in edges if to in graph.agents or to == ANY_AGENT)
+    known = {*graph.agents, ANY_AGENT}
+    found.add_edges_from(
+        (edge.source, edge.target)
+        for edge in graph.edges
+        if edge.kind in kinds and edge.source in known and edge.target in known
+    )
     if ANY_AGENT in found:
         found.add_edges_from((ANY_AGENT, name) for name in graph.agents)
     return found
 
 
-def _cycles(graph: Graph, transfers: nx.DiGraph[str], delegations: nx.DiGraph[str]) -> Iterator[Finding]:
+def _cycles(graph: Graph) -> Iterator[Finding]:
     if graph.budgets.transfers is None:
-        for names in _components(transfers):
+        for names in _components(_drawn(graph, EdgeKind.TRANSFER)):
             message = f"The task can go round {names} and no transfer budget is said; {Settings().transfers} applies."
             yield _found("transfer_cycle", message, _first(graph, names, EdgeKind.TRANSFER))
     if graph.budgets.depth is None:
-        for names in _components(delegations):
+        for names in _components(_drawn(graph, EdgeKind.DELEGATE)):
             message = f"Delegations can go round {names} and no depth is said; {Limits().depth} applies."
             yield _found("delegation_cycle", message, _first(graph, names, EdgeKind.DELEGATE))
 
@@ -64,29 +67,29 @@ def _first(graph: Graph, names: str, kind: EdgeKind) -> Where:
     return ("edges",) if number is None else ("edges", number)
 
 
-def _unreachable(graph: Graph, transfers: nx.DiGraph[str], delegations: nx.DiGraph[str]) -> Iterator[Finding]:
+def _unreachable(graph: Graph) -> Iterator[Finding]:
     if graph.entry not in graph.agents:
         return
-    both = nx.compose(transfers, delegations)
-    reached = nx.descendants(both, graph.entry) | {graph.entry, graph.fallback.supervisor}
+    reached = nx.descendants(_drawn(graph, *EdgeKind), graph.entry) | {graph.entry, graph.fallback.supervisor}
     for name, node in graph.agents.items():
         if name not in reached and node.kind is not AgentKind.PERSON:
             yield _found("unreachable", f"No edge leads from {graph.entry} to {name}.", ("agents", name))
 
 
-def _dead_ends(graph: Graph, transfers: nx.DiGraph[str]) -> Iterator[Finding]:
+def _dead_ends(graph: Graph) -> Iterator[Finding]:
     """Agents that get the task for good and can neither end it nor hand it to one who can."""
     incoming: dict[str, bool] = {}
     for edge in graph.edges:
-        if edge.kind is EdgeKind.TRANSFER and edge.target in graph.agents:
-            incoming[edge.target] = incoming.get(edge.target, False) or Termination.END in edge.ends
-    enders = {name for name in graph.agents if incoming.get(name, True)}
-    reaching = set(enders)
-    backwards = transfers.reverse(copy=False)
-    for names in nx.bfs_layers(backwards, [name for name in enders if name in backwards]) if enders else ():
-        reaching.update(names)
+        if edge.kind is EdgeKind.TRANSFER and edge.target in graph.agents and not incoming.get(edge.target):
+            incoming[edge.target] = edge.termination is None or Termination.END in edge.termination
+    doubtful = [name for name, ends in incoming.items() if not ends]
+    if not doubtful:
+        return
+    backwards = _drawn(graph, EdgeKind.TRANSFER).reverse(copy=False)
+    enders = [name for name in graph.agents if incoming.get(name, True)]
+    reaching = {name for layer in nx.bfs_layers(backwards, enders) for name in layer} if enders else set()
     for name in graph.agents:
-        if name in incoming and name not in reaching:
+        if name in doubtful and name not in reaching:
             message = f"{name} gets the task by transfer, may not end it, and can hand it to nobody who may."
             yield _found("dead_end", message, ("agents", name))
 
@@ -97,13 +100,11 @@ def _transfer_first(graph: Graph) -> Iterator[Finding]:
     Whoever hands over for good does not get the task again. Where all of several receivers transfer back to the same
     sender, the task is passed round for answers, which is what a delegation is for.
     """
-    out: dict[str, set[str]] = {}
-    for edge in graph.edges:
-        if edge.kind is EdgeKind.TRANSFER:
-            out.setdefault(edge.source, set()).add(edge.target)
-    if graph.entry in out and len(out[graph.entry]) > 1:
-        receivers = out[graph.entry]
-        if all(graph.entry in out.get(one, ()) for one in receivers):
+    transfers = [edge for edge in graph.edges if edge.kind is EdgeKind.TRANSFER]
+    receivers = {edge.target for edge in transfers if edge.source == graph.entry}
+    if len(receivers) > 1:
+        back = {edge.source for edge in transfers if edge.target == graph.entry}
+        if receivers <= back:
             message = f"{graph.entry} transfers to {len(receivers)} agents, and each of them transfers back."
             yield _found("transfer_first", message, ("agents", graph.entry))
 

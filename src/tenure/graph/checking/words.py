@@ -27,18 +27,32 @@ _NEEDS = (
 _PATTERN = re.compile("|".join(f"(?:{one})" for one in _NEEDS), re.IGNORECASE)
 
 
+_BEGIN = frozenset(
+    {"get", "gets", "fetch", "fetches", "obtain", "obtains", "ask", "asks", "query", "request", "collect", "look"}
+    | {"check", "come", "comes", "coming", "go", "goes", "going", "hand", "hands", "handing", "give", "gives", "giving"}
+    | {"bring", "brings", "bringing", "send", "sends", "sending", "pass", "passes", "passing", "report", "reports"}
+    | {"reporting", "return", "returns", "returning", "need", "needs", "needed", "wait", "waits", "waiting"}
+    | {"before", "so"}
+)
+"""Words with which the patterns begin, or which they need: a text without any of them is not looked at again."""
+_MARKS = str.maketrans(dict.fromkeys(".,;:!?()'\"-", " "))
+
+
 def needs_result(text: str) -> bool:
     """Whether a description says that the sender needs the result to go on: then it is a delegation."""
-    return bool(_PATTERN.search(text))
+    return not _BEGIN.isdisjoint(text.lower().translate(_MARKS).split()) and bool(_PATTERN.search(text))
 
 
 def word_findings(graph: Graph) -> Iterator[Finding]:
     """Findings about what stands in words at a transfer."""
+    judged: dict[str, bool] = {"": False}  # many edges share their words
     for number, edge in enumerate(graph.edges):
         if edge.kind is not EdgeKind.TRANSFER:
             continue
-        for name in ("because", "description"):
-            text = getattr(edge, name)
-            if text and needs_result(text):
+        for name, text in (("because", edge.because), ("description", edge.description)):
+            wanted = judged.get(text)
+            if wanted is None:
+                wanted = judged[text] = needs_result(text)
+            if wanted:
                 message = f"{edge.source} → {edge.target} is a transfer, and its {name} waits for a result: {text!r}."
                 yield Finding(code="needs_result", message=message, where=("edges", number, name))

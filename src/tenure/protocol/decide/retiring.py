@@ -18,7 +18,7 @@ from tenure.protocol.decide.ending import (
     wake,
 )
 from tenure.protocol.decide.offering import give_back, issue
-from tenure.protocol.decide.routing import ends_by, granted, in_force
+from tenure.protocol.decide.routing import ends_by, granted, in_force, may_own
 from tenure.protocol.decide.transferring import checked, initiate
 from tenure.protocol.graph import Termination
 from tenure.protocol.payload import check_carried, read_payload
@@ -193,12 +193,15 @@ def _fail(draft: Draft, retiring: Retiring) -> None:
 
 
 def _supervisor(draft: Draft) -> Candidate | None:
-    """The agent that gets a task which goes in circles, unless it is one of those who pass it on."""
+    """The agent that gets a task which goes in circles, unless it is one of those who pass it on, or may not own it."""
     task = draft.task
     name = task.settings.supervisor
     if not name or task.cancel is not None or name in (task.owner, *(step.sender for step in task.trail)):
         return None
-    return granted(in_force(draft), Candidate(agent=name))
+    graph = in_force(draft)
+    if graph is not None and not may_own(graph, name):
+        return None  # the way out must not be refused: a person is asked
+    return granted(graph, Candidate(agent=name))
 
 
 def _wait(draft: Draft, wait: Wait, question: Question | None) -> None:

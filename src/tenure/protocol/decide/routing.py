@@ -45,7 +45,7 @@ def edge_for(graph: Graph, sender: str, receiver: str, kind: EdgeKind) -> Edge:
         Refused: ``unknown_agent``; ``route_forbidden`` without an edge, and for a transfer to an agent that cannot be
             fenced.
     """
-    node = _node(graph, receiver)
+    node = node_of(graph, receiver)
     if kind is EdgeKind.TRANSFER and node.kind is AgentKind.PARTNER:
         raise Refused("route_forbidden", f"{receiver} is a partner and cannot be fenced; delegate to it.")
     edge = graph.edge(sender, receiver, kind)
@@ -55,7 +55,18 @@ def edge_for(graph: Graph, sender: str, receiver: str, kind: EdgeKind) -> Edge:
     return edge
 
 
-def _node(graph: Graph, agent: str) -> AgentNode:
+def may_own(graph: Graph, agent: str) -> bool:
+    """Whether an agent is in the graph and can be fenced."""
+    node = graph.agents.get(agent)
+    return node is not None and node.kind is not AgentKind.PARTNER
+
+
+def node_of(graph: Graph, agent: str) -> AgentNode:
+    """An agent of the graph.
+
+    Raises:
+        Refused: ``unknown_agent``.
+    """
     node = graph.agents.get(agent)
     if node is None:
         raise Refused("unknown_agent", f"{agent} is not in the graph of team {graph.team!r}.")
@@ -70,7 +81,7 @@ def granted(graph: Graph | None, entry: Candidate, edge: Edge | None = None) -> 
     """
     if graph is None:
         return entry
-    node = _node(graph, entry.agent)
+    node = node_of(graph, entry.agent)
     if edge is None and node.kind is AgentKind.PARTNER:
         raise Refused("route_forbidden", f"{entry.agent} is a partner and cannot be fenced; delegate to it.")
     held = entry.authority
@@ -119,8 +130,7 @@ def still_allowed(draft: Draft, sender: str, candidates: tuple[Candidate, ...]) 
     return tuple(
         entry
         for entry in candidates
-        if graph.edge(sender, entry.agent, EdgeKind.TRANSFER) is not None
-        and graph.agents[entry.agent].kind is not AgentKind.PARTNER
+        if graph.edge(sender, entry.agent, EdgeKind.TRANSFER) is not None and may_own(graph, entry.agent)
     )
 
 

@@ -81,7 +81,7 @@ def adopt_graph(draft: Draft, command: cmd.AdoptGraph) -> Verdict:
         raise Refused("transfer_decided" if tenure.pending else "retiring", "Adopt it once the task has moved on.")
     entries = task.offer.candidates if task.offer is not None else (Candidate(agent=task.owner),)
     for entry in entries:
-        routing.granted(graph, entry)
+        routing.node_of(graph, entry.agent)
     settings = graph.routing_settings(task.settings)
     draft.emit(
         ev.GraphAdopted(at=draft.now, graph=command.graph, settings=settings, by=command.by, reason=command.reason)
