@@ -1,9 +1,23 @@
 """The routing graph in force: asked in every commit that hands something over, and named in it (SE-03, BL-03)."""
 
+from typing import Any
+
+import pytest
 from msgspec.structs import replace
 
 from tenure.protocol import events as ev
-from tenure.protocol.graph import AgentKind, AgentNode, Budgets, Deadlines, Edge, Graph, PolicyNode, Termination, Tool
+from tenure.protocol.graph import (
+    AgentKind,
+    AgentNode,
+    Budgets,
+    Deadlines,
+    Edge,
+    EdgeKind,
+    Graph,
+    PolicyNode,
+    Termination,
+    Tool,
+)
 from tenure.protocol.settings import CRITICAL, Limits, Settings
 from tenure.protocol.state import Candidate
 from tenure.protocol.vocabulary import Gate, HandoffState, OfferKind, Phase, Reason
@@ -216,6 +230,19 @@ def test_a_decided_transfer_whose_edge_is_gone_is_not_carried_out_for_the_dead()
     a.world.dies("a1")
     assert a.world.task.offer is not None
     assert a.world.task.offer.kind is OfferKind.TAKEOVER
+
+
+def test_plain_words_are_taken_for_the_members_that_they_are() -> None:
+    said: dict[str, Any] = {"kind": "transfer", "gate": "settled", "termination": ["end"]}
+    edge = Edge(source="a", target="b", because="b answers for it", **said)
+    assert (edge.kind is EdgeKind.TRANSFER, edge.gate is Gate.SETTLED) == (True, True)
+    assert edge.termination == (Termination.END,)
+    kinds: dict[str, Any] = {"kind": "partner"}
+    assert AgentNode(**kinds).kind is AgentKind.PARTNER
+    gate: dict[str, Any] = {"gate": "stopped"}
+    assert PolicyNode(grace_ms=1, **gate).gate is Gate.STOPPED
+    with pytest.raises(ValueError, match="move"):
+        Edge(source="a", target="b", **{**said, "kind": "move"})
 
 
 def test_a_return_needs_no_edge() -> None:

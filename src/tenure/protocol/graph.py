@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from tenure.protocol.settings import POLICIES, Limits, Policy, Settings
 from tenure.protocol.vocabulary import Gate
@@ -70,6 +70,10 @@ class AgentNode(Part, frozen=True, kw_only=True):
     accepts: str = ""
     tools: tuple[str, ...] | None = None
 
+    def __post_init__(self) -> None:
+        """Take the plain words that Python allows for the members of a vocabulary that they are."""
+        force_setattr(self, "kind", AgentKind(self.kind))
+
 
 class Edge(Part, frozen=True, kw_only=True):
     """One agent may hand something to another. Four elements: trigger, payload, transition, termination.
@@ -98,6 +102,14 @@ class Edge(Part, frozen=True, kw_only=True):
     tools: tuple[str, ...] | None = None
     termination: tuple[Termination, ...] | None = None
 
+    def __post_init__(self) -> None:
+        """Take the plain words that Python allows for the members of a vocabulary that they are."""
+        force_setattr(self, "kind", EdgeKind(self.kind))
+        if self.gate is not None:
+            force_setattr(self, "gate", Gate(self.gate))
+        if self.termination is not None:
+            force_setattr(self, "termination", tuple(Termination(one) for one in self.termination))
+
     @property
     def ends(self) -> tuple[Termination, ...]:
         """Its termination, with the default filled in: a delegation returns, a transfer may end in any way."""
@@ -125,6 +137,10 @@ class PolicyNode(Part, frozen=True, kw_only=True):
     grace_ms: int
     booked: bool = True
     gate: Gate = Gate.ROUTING_RETIRED
+
+    def __post_init__(self) -> None:
+        """Take a plain word for the gate that it is."""
+        force_setattr(self, "gate", Gate(self.gate))
 
 
 class Budgets(Part, frozen=True, kw_only=True):
