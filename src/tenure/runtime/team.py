@@ -43,9 +43,9 @@ class Agent(Struct, frozen=True, kw_only=True):
 
     Attributes:
         accepts: the type of its input. tools: the capabilities it may use for effects; ``None`` means all of the
-            task's. may_transfer: receiver → why this is a transfer and not a delegation. may_delegate: agents it may
-            delegate to; ``None`` means any. skills: what it can do, one phrase each. These and ``entry`` stand in the
-            routing graph instead, if the team was given one.
+        task's. may_transfer: receiver → why this is a transfer and not a delegation. may_delegate: agents it may
+        delegate to; ``None`` means any other. skills: what it can do, one phrase each. These and ``entry`` stand in the
+        routing graph instead, if the team was given one.
         on_offer: asked before an offer is acknowledged; a reason declines it.
     """
 
@@ -66,9 +66,9 @@ class Team:
     Args:
         name: of the team. ledger: a URL, or an open ledger.
         graph: its routing graph, or the file that has it (``.toml``, ``.yaml``, ``.json``); it is read here. Without
-            one, the edges are those that stand at the handlers.
+        one, the edges are those that stand at the handlers.
         settings: deadlines and fallbacks of its tasks. limits: budgets of its delegation trees. What the graph says
-            goes before both.
+        goes before both.
 
     Raises:
         Refused: ``invalid_graph`` for a file that is none; ``invalid_team`` for the graph of another team.

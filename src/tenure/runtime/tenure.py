@@ -126,8 +126,7 @@ class Tenure(Generic[T]):
             request: what is asked for; anything with a JSON form.
             key: the business intent, for example an order id. Mandatory for external and critical effects.
             tool: name of the capability that this uses; the provider's name by default.
-            policy: how an unsettled effect is treated at a handoff; what the graph says of the tool by default, else
-                ``external``.
+            policy: how an unsettled effect is treated at a handoff; by default as the graph says, else ``external``.
             compare: fields of the request that a repeat with the same key must share; all of them by default.
             another: set it to do a second one on purpose under the same key.
             timeout: seconds for one call; its passing proves nothing, and leaves the effect in doubt.
