@@ -78,7 +78,8 @@ async def next_payload(
     """The sender's part of the next hop: everything carried once, and the new on top.
 
     ``seen`` are facts that the runtime has seen itself. What the decision states is the agent's claim, whatever it
-    says of its origin, and never takes the place of a fact from the books.
+    says of its origin. Ids that the books have given are theirs: a claim under one of them, also of an effect or a work
+    that is still open, is left out, so that it never stands in the way of what becomes of it.
     """
     effects = await ledger.effects(task.task_id)
     ended = [await _ended(ledger, task, ending) for ending in task.endings]  # those that came after the grant too
@@ -86,6 +87,7 @@ async def next_payload(
     settled = settled_facts(effects, lambda effect_id: known.get(effect_id, task.owner))
     from_books = (*in_flight.ended, *ended, *settled, *seen)
     booked = {fact.id for fact in (*carried.done, *from_books) if fact.origin != "claimed"}
+    booked |= {effect.effect_id for effect in effects} | {work.work_id for work in task.works}
     claimed = [replace(fact, origin="claimed") for fact in decision.done if fact.id not in booked]
     done = _once((*carried.done, *from_books, *claimed))
     return Payload(
