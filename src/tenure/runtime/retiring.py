@@ -52,7 +52,9 @@ async def retire_by_decision(own: Tenure[Any], decided: dec.Decision, handler: J
         own.delegations.collected += collected
         raise
     hold.stated = True
-    return receipt if quiet else await release(own)
+    # A work whose end is still on its way to the ledger keeps the switch from being made in the same commit.
+    switched = receipt.status == "gate" or receipt.epoch != hold.epoch
+    return receipt if quiet and switched else await release(own)
 
 
 async def release(own: Tenure[Any]) -> cmd.Receipt:

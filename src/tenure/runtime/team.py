@@ -180,11 +180,11 @@ class Team:
         """Refuse a team that cannot run.
 
         Raises:
-            Refused: ``invalid_team`` without agents, with more than one entry, or with a handler that is not in the
+            Refused: ``invalid_team`` for a graph without agents, more than one entry, or a handler that is not in the
                 graph; ``unknown_agent``, ``self_transfer``, ``route_forbidden`` or ``invalid_graph`` for a graph with
                 errors.
         """
-        if not self.agents:
+        if not self.graph.agents:
             raise Refused("invalid_team", f"Team {self.name!r} has no agents; decorate a handler with @team.agent.")
         entries = [agent.name for agent in self.agents.values() if agent.entry]
         if len(entries) > 1:
@@ -356,6 +356,8 @@ class Team:
     ) -> AsyncIterator[Worker]:
         """Run a worker of this team for as long as the block lasts; then drain it, ``drain`` seconds at most."""
         self.check()
+        if not self.agents:
+            raise Refused("invalid_team", f"No agent of team {self.name!r} has a handler here.")
         chosen = tuple(agents) or tuple(self.agents)
         for agent in chosen:
             self.candidate(agent)
