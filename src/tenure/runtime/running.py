@@ -146,18 +146,15 @@ class Running:
 
     async def _decision(self) -> dec.Decision:
         """What the handler decided, as the ledger takes it."""
-        if self._decided.cancelled():
-            if self._hold.out_of_bounds.is_set():
-                return await failure(self._own, RuntimeError("it kept asking for tools that it does not have"))
-            if self._hold.cancel_requested.is_set():
-                return dec.StopAsAsked()
-            return await failure(self._own, RuntimeError("the handler cancelled itself"))
-        error = self._decided.exception()
-        if self._own.turns.decided is not None and not isinstance(error, Fenced):
-            return await to_protocol(self._own, None if error is not None else self._decided.result())
+        stopped = self._decided.cancelled()
+        error = None if stopped else self._decided.exception()
+        if isinstance(error, Fenced):
+            raise error
+        if self._own.turns.decided is not None and not (stopped and self._hold.cancel_requested.is_set()):
+            return await to_protocol(self._own, None if stopped or error is not None else self._decided.result())
+        if stopped:
+            return await self._cut_short()
         if error is not None:
-            if isinstance(error, Fenced):
-                raise error
             _LOG.error("%s raised on %s", self._own.agent, self._own.task_id, exc_info=error)
             return await failure(self._own, error)
         try:
@@ -168,6 +165,14 @@ class Running:
         except (TypeError, ValueError, OverflowError, AttributeError) as wrong:
             # Python lets a decision be made of anything; one that is not of its types is the handler's failure.
             return await failure(self._own, wrong)
+
+    async def _cut_short(self) -> dec.Decision:
+        """The decision of a handler that ended without one, because it was asked to or by itself."""
+        if self._hold.out_of_bounds.is_set() and self._own.turns.decided is None:
+            return await failure(self._own, RuntimeError("it kept asking for tools that it does not have"))
+        if self._hold.cancel_requested.is_set():
+            return dec.StopAsAsked()
+        return await failure(self._own, RuntimeError("the handler cancelled itself"))
 
     async def _wait_for_gate(self) -> None:
         """Keep the lease while the end of the task waits for what is open; the ledger ends the wait in any case."""
