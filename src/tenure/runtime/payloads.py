@@ -90,7 +90,7 @@ async def next_payload(
     booked |= {effect.effect_id for effect in effects} | {work.work_id for work in task.works}
     claimed = [replace(fact, origin="claimed") for fact in decision.done if fact.id not in booked]
     done = _once((*carried.done, *from_books, *claimed))
-    return Payload(
+    payload = Payload(
         task_id=task.task_id,
         handoff_id=handoff_id,
         hop=task.hop_count + 1,
@@ -106,6 +106,7 @@ async def next_payload(
         data=to_plain(decision.data),
         trace=carried.trace,
     )
+    return _within(payload, {fact.id for fact in carried.done}, task.settings.payload_bytes)
 
 
 async def transfer_to(
@@ -213,3 +214,20 @@ def decode_payload(body: Body | None) -> Payload:
 def _once(facts: Iterable[Fact]) -> tuple[Fact, ...]:
     """Each fact once, by its id; the newest word on it wins, in the place of the first."""
     return tuple({fact.id: fact for fact in facts}.values())
+
+
+def _within(payload: Payload, carried: set[str], limit: int) -> Payload:
+    """A payload without the longest of what works have brought since the last hop, where it would be too large.
+
+    That they ran goes along in any case: a result that nobody has foreseen does not keep a task where it is.
+    """
+    size = len(encoded(payload))
+    brought = [fact for fact in payload.done if fact.origin == "work" and fact.id not in carried]
+    for fact in sorted(brought, key=lambda one: len(encoded(one.data)), reverse=True):
+        if size <= limit:
+            break
+        left_out = {"error": f"Its {len(encoded(fact.data))} bytes are too many for a payload of {limit}."}
+        done = (replace(other, data=left_out) if other is fact else other for other in payload.done)
+        payload = replace(payload, done=tuple(done))
+        size = len(encoded(payload))
+    return payload
