@@ -7,6 +7,7 @@ from collections.abc import AsyncIterable, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenure.errors import CODES, Fenced, Refused
 from tenure.protocol import commands as cmd
@@ -178,14 +179,16 @@ class Turns:
     ) -> Transfer[Any]:
         """Let the calls beside the transfer finish until their deadline; what they brought goes along as facts."""
         self.decided = Decided(winner, decision.handoff_id)
-        works = self._start_calls(items)
-        waiting = {asyncio.ensure_future(work.ended()): (name, work) for name, work in works.items()}
+        waiting = [
+            asyncio.ensure_future(self._brought(work.work_id, _name(items[name]), work))
+            for name, work in self._start_calls(items).items()
+        ]
         if waiting:
             await asyncio.wait(waiting, timeout=self._own.hold.settings.calls_ms / 1000)
         facts = []
-        for waiter, (name, work) in waiting.items():
+        for waiter in waiting:
             if waiter.done():
-                facts.append(self._fact(work.work_id, _name(items[name]), waiter.result()))
+                facts.append(waiter.result())
             else:
                 waiter.cancel()  # the work itself is the tenure's: it is retired, or declared residual
         self.decided = Decided(winner, decision.handoff_id, tuple(facts))
@@ -200,7 +203,7 @@ class Turns:
                 opened[name] = await self._open(one)
         found: dict[str, Fact] = {name: _refused(items[name], one) for name, one in rejected.items()}
         for name, work in works.items():
-            found[name] = self._fact(name, _name(items[name]), await work.ended())
+            found[name] = await self._brought(name, _name(items[name]), work)
         for name, child in opened.items():
             found[name] = await self._joined(name, _name(items[name]), child)
         return Answered(tuple(found[name] for name in items if name in found))
@@ -232,6 +235,13 @@ class Turns:
         done = result.outcome == "completed"
         data = result.value if done else {"outcome": result.outcome, "reason": result.reason, "detail": result.value}
         return Fact(id=name, what=agent, outcome="done" if done else "failed", reference=child, by=agent, data=data)
+
+    async def _brought(self, name: str, what: str, work: Work[Any]) -> Fact:
+        """What a call has brought when it ends; one that the books did not take was not started, and says so."""
+        try:
+            return self._fact(name, what, await work.ended())
+        except Refused as error:
+            return replace(_refused_fact(name, what, error.code, error.detail), by=self._own.agent, origin="work")
 
     def _fact(self, name: str, what: str, outcome: Outcome) -> Fact:
         """A call that has ended, as whoever goes on will read it."""
