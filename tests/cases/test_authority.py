@@ -385,3 +385,40 @@ async def test_se_01_a_transfer_brings_no_approval_of_its_own(ledger: Ledger) ->
         assert (await handle.result(10)).value is True
         await in_phase(handle, Phase.COMPLETED)
     assert tool.deleted == ["accounts"]
+
+
+async def test_se_01_a_helper_inherits_what_was_approved_and_nothing_goes_up_or_across(ledger: Ledger) -> None:
+    """SE-01: S was approved for one exact call and lets B make it. B is not asked again for that one; for others it is.
+
+    D, a sibling that was asked before the approval, is held for the same request.
+    """
+    tool = Del()
+    team = Team("t", ledger=ledger, graph=GRAPH)
+
+    @team.agent
+    async def s(own: Tenure[Any]) -> Wait | Complete[Any]:
+        before = await own.open("d", "accounts", key="d")
+        if await own.receive(timeout=0) is None:
+            outcome = await own.effect(tool, {"table": "accounts"}, key="accounts")
+            assert isinstance(outcome, Held)
+            return outcome.wait
+        helped = [(await own.delegate("b", table, key=table)).value for table in ("accounts", "logs")]
+        return Complete([*helped, (await own.join(before)).value])
+
+    async def helper(own: Tenure[Any]) -> Wait | Complete[Any]:
+        outcome = await own.effect(tool, {"table": own.input}, key=own.input if own.agent == "b" else "d")
+        return outcome.wait if isinstance(outcome, Held) else Complete(type(outcome).__name__)
+
+    for name in "bcd":
+        team.agent(name=name)(helper)
+    async with team.worker():
+        handle = await team.submit(goal="clean up")
+        d = await asking(ledger, "d")
+        await answer(team, await asking(ledger, "s"), "approve")
+        asked = await asking(ledger, "b")
+        assert await told(ledger, asked) == {"tool": "del", "request": {"table": "logs"}, "chain": ["s", "b"]}
+        assert tool.deleted == ["accounts"]
+        for task in (asked, d):
+            await answer(team, task, "refuse")
+        assert (await handle.result(10)).value == ["Done", "Refused", "Refused"]
+    assert tool.deleted == ["accounts"]
