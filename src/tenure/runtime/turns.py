@@ -22,6 +22,8 @@ from tenure.runtime.content import canonical, to_body, to_plain, words_of
 from tenure.runtime.decisions import Transfer
 from tenure.runtime.ids import new_id
 from tenure.runtime.jobs import Outcome
+from tenure.runtime.outcomes import Held, InDoubt
+from tenure.runtime.outcomes import Refused as NotDone
 from tenure.runtime.payloads import transfer_to
 from tenure.runtime.works import Work
 
@@ -87,6 +89,9 @@ class Nudged(Struct, frozen=True):
 
 Asked = Call | Delegate | Transfer[Any]
 
+_OUTCOMES: dict[type, str] = {NotDone: "refused", Held: "refused", InDoubt: "unknown"}
+"""What is known of an effect that a call has answered with: that the call has returned is another fact."""
+
 
 class Decided(Struct, frozen=True):
     """A transfer that a turn has decided on, under the id of its handoff, and what the calls beside it brought."""
@@ -108,6 +113,9 @@ class Turns:
         """See :meth:`Tenure.turn`."""
         self._own.hold.check_open()
         items = _named([one async for one in asked] if isinstance(asked, AsyncIterable) else list(asked))
+        for one in items.values():
+            if isinstance(one, Call):
+                self._own.works.admit(one.policy)  # after the decision it would be too late to say so
         transfers = {name: one for name, one in items.items() if isinstance(one, Transfer)}
         decisions = {name: await self._protocol(one) for name, one in transfers.items()}
         ruling = await self._rule(
@@ -250,7 +258,7 @@ class Turns:
             data = to_plain(outcome.value) if done else {"error": words_of(outcome.error) if outcome.error else ""}
         except Refused as error:
             data = {"error": str(error)}
-        how = "done" if done else "failed"
+        how = _OUTCOMES.get(type(outcome.value), "done") if done else "failed"
         return Fact(id=name, what=what, outcome=how, by=self._own.agent, data=data, origin="work")  # type: ignore[arg-type]  # one of the literals
 
 

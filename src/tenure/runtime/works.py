@@ -103,7 +103,7 @@ class Works:
     ) -> Work[T]:
         """Own a coroutine."""
         try:
-            chosen = self._admit(policy)
+            chosen = self.admit(policy)
         except TenureError:
             if asyncio.iscoroutine(work):
                 work.close()  # it will never be awaited, and says so otherwise
@@ -113,14 +113,14 @@ class Works:
 
     def thread(self, function: Callable[..., T], args: tuple[Any, ...], policy: str | Policy, name: str) -> Work[T]:
         """Own a thread."""
-        chosen = self._admit(policy)
+        chosen = self.admit(policy)
         return self._start(
             ThreadJob(function, args, work_id=new_id("w"), name=name or function.__name__, policy=chosen)
         )
 
     def process(self, argv: tuple[str, ...], policy: str | Policy, name: str, **options: Any) -> Work[Any]:
         """Own a command in a process group of its own."""
-        chosen = self._admit(policy)
+        chosen = self.admit(policy)
         return self._start(ProcessJob(argv, work_id=new_id("w"), name=name or argv[0], policy=chosen, **options))
 
     @property
@@ -195,7 +195,12 @@ class Works:
         if self._reports:
             await asyncio.wait(self._reports, timeout=timeout)
 
-    def _admit(self, policy: str | Policy) -> Policy:
+    def admit(self, policy: str | Policy) -> Policy:
+        """The class under which a work may be started now.
+
+        Raises:
+            Refused: ``retiring``, ``misuse``, ``deadline_below_grace``. Fenced: the tenure is not valid any more.
+        """
         self._hold.check_open()
         chosen = policy_of(policy, self._hold.graph)
         self._hold.settings.check_policy(chosen)
