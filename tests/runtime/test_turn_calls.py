@@ -139,7 +139,7 @@ async def test_the_next_message_reaches_the_receiver_only(ledger: Ledger, note: 
     @team.agent(entry=True, may_transfer={"b": "b answers"})
     async def a(own: Tenure[Any]) -> Any:
         answered.append("a")
-        parts = [Call("note", save_note), Transfer[Any]("b")]
+        parts: list[Any] = [Call("note", save_note), Transfer[Any]("b")]
         return await own.turn(streamed(parts) if response == "streamed" else parts)
 
     @team.agent
@@ -210,7 +210,14 @@ async def test_an_effect_of_a_call_that_outlasts_its_time_goes_along_in_doubt(le
     assert len(vault.acts) == 1, "it was looked up, and not done again"
 
 
-@pytest.mark.parametrize("after", ["raises", "cancels itself", "exits", "transfers to another", "returns nonsense"])
+ANOTHER_END: dict[str, BaseException] = {
+    "raises": RuntimeError("changed my mind"),
+    "cancels itself": asyncio.CancelledError(),
+    "exits": SystemExit(3),
+}
+
+
+@pytest.mark.parametrize("after", [*ANOTHER_END, "transfers to another", "returns nonsense"])
 async def test_after_the_decision_the_handler_changes_nothing_any_more(ledger: Ledger, after: str) -> None:
     note = Tool()
     team = Team("t", ledger=ledger, settings=Settings(lease_ms=60_000))
@@ -227,7 +234,8 @@ async def test_after_the_decision_the_handler_changes_nothing_any_more(ledger: L
                 raise SystemExit(3)
             case "transfers to another":
                 return Transfer("c", "another")
-        return 42
+            case _:
+                return 42
 
     async def receiver(own: Tenure[Any]) -> Complete[Any]:
         return Complete([own.agent, own.input, [fact.outcome for fact in own.payload.done]])

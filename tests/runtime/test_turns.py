@@ -1,20 +1,18 @@
-"""``own.turn``, nudges, a team's graph: what the handler sees, and what the ledger has of it."""
+"""``own.turn``: one decision on all of a response, before any of it starts; what the handler and the ledger see."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tenure import Answered, Call, Complete, Delegate, Nudged, Settings, Team, Tenure, Transfer
+from tenure import Answered, Call, Complete, Delegate, GiveBack, Limits, Nudged, Settings, Team, Tenure, Transfer
 from tenure.errors import Refused
-from tenure.graph import AgentNode, Budgets, Deadlines, Edge, Graph, PolicyNode, Tool
 from tenure.ledger import Ledger
 from tenure.protocol import events as ev
-from tenure.protocol.settings import EXTERNAL
-from tenure.runtime.intents import tool_policy
-from tests.runtime.harness import events
+from tenure.protocol.settings import Policy
+from tenure.protocol.vocabulary import Reason, TurnOutcome
+from tests.runtime.harness import events, until
 
 
 async def answer(value: Any, seconds: float = 0) -> Any:
@@ -22,9 +20,9 @@ async def answer(value: Any, seconds: float = 0) -> Any:
     return value
 
 
-def teams(ledger: Ledger, asked: list[Any], seen: list[Any], **settings: Any) -> Team:
+def teams(ledger: Ledger, asked: list[Any], seen: list[Any], limits: Limits | None = None, **settings: Any) -> Team:
     """A takes one turn; b, c complete with what they were told."""
-    team = Team("t", ledger=ledger, settings=Settings(**settings))
+    team = Team("t", ledger=ledger, settings=Settings(**settings), limits=limits)
 
     @team.agent(entry=True, may_transfer={"b": "b answers", "c": "c answers"}, may_delegate=["c"])
     async def a(own: Tenure[Any]) -> Any:
@@ -154,128 +152,193 @@ async def test_a_turn_that_ends_the_task_does_so_whatever_the_handler_does_then(
     assert (result.outcome, result.reason, result.value["path"]) == ("failed", "route_forbidden", ["a"])
 
 
-async def test_two_things_of_a_turn_have_two_ids(ledger: Ledger) -> None:
+# --- several at once --------------------------------------------------------------------------------------------------
+
+
+async def test_calls_and_delegations_of_one_turn_run_at_the_same_time(ledger: Ledger) -> None:
+    """Two calls and two delegations wait for each other: one after the other they would never end."""
+    meeting = asyncio.Barrier(4)
     seen: list[Any] = []
-    team = Team("t", ledger=ledger, settings=Settings(on_failure="fail"))
 
-    @team.agent(entry=True)
-    async def a(own: Tenure[Any]) -> Any:
-        with pytest.raises(Refused, match="same id") as caught:
-            await own.turn([Call("x", lambda: answer(1), id="1"), Call("y", lambda: answer(1), id="1")])
-        seen.append(caught.value.code)
-        return Complete()
+    async def meet() -> str:
+        async with asyncio.timeout(5):
+            await meeting.wait()
+        return "met"
 
-    async with team.worker():
-        await (await team.submit(goal="g")).result(10)
-    assert seen == ["misuse"]
-
-
-async def test_equal_content_of_a_state_document_has_an_equal_digest(ledger: Ledger) -> None:
     team = Team("t", ledger=ledger)
 
-    @team.agent
+    @team.agent(entry=True, may_delegate=["c"])
     async def a(own: Tenure[Any]) -> Complete[Any]:
-        await own.save({"n": 1})
-        await own.save({"n": 2})
-        await own.save({"n": 1})
+        seen.append(await own.turn([Call("one", meet), Delegate("c", 1), Delegate("c", 2), Call("two", meet)]))
         return Complete()
+
+    @team.agent
+    async def c(own: Tenure[Any]) -> Complete[Any]:
+        return Complete([await meet(), own.input])
 
     async with team.worker():
         handle = await team.submit(goal="g")
         await handle.result(10)
-    one, two, three = (event.document for event in await events(ledger, handle.task_id, ev.Advanced))
-    assert one == three != two
+    (answered,) = seen
+    assert isinstance(answered, Answered)
+    assert [(fact.id, fact.outcome, fact.data) for fact in answered.facts] == [
+        ("1", "done", "met"),
+        ("2", "done", ["met", 1]),
+        ("3", "done", ["met", 2]),
+        ("4", "done", "met"),
+    ]
+    (decided,) = await events(ledger, handle.task_id, ev.TurnDecided)
+    opened = await events(ledger, handle.task_id, ev.DelegationOpened)
+    assert (decided.outcome, len(opened)) == (TurnOutcome.GO, 2), "one decision for all of it"
 
 
-# --- the graph of a team --------------------------------------------------------------------------------------------
+async def test_a_delegation_that_fails_is_a_fact_and_the_others_go_on(ledger: Ledger) -> None:
+    seen: list[Any] = []
+    team = Team("t", ledger=ledger)
 
-EDGE: dict[str, Any] = {"kind": "transfer", "because": "b answers"}
-GRAPH = Graph(
-    team="t",
-    entry="a",
-    agents={"a": AgentNode(), "b": AgentNode()},
-    edges=(Edge(source="a", target="b", trigger="classification", **EDGE),),
-    tools={"pay": Tool(policy="critical"), "note": Tool(policy="mine")},
-    policies={"mine": PolicyNode(grace_ms=50)},
-    budgets=Budgets(transfers=3),
-    deadlines=Deadlines(ack_ms=999),
-)
-
-
-async def test_the_graph_says_what_holds_and_is_saved_once(ledger: Ledger) -> None:
-    team = Team("t", ledger=ledger, graph=GRAPH)
-    assert (team.settings.transfers, team.settings.ack_ms) == (3, 999)
-
-    @team.agent
-    async def a(own: Tenure[Any]) -> Transfer[Any]:
-        _ = own.spawn(answer(1), policy="mine")
-        return Transfer("b")
+    @team.agent(entry=True, may_delegate=["c"])
+    async def a(own: Tenure[Any]) -> Complete[Any]:
+        seen.append(await own.turn([Delegate("c", "bad"), Delegate("c", "good")]))
+        return Complete()
 
     @team.agent
-    async def b(own: Tenure[Any]) -> Complete[Any]:
-        return Complete(own.payload.trigger)
+    async def c(own: Tenure[Any]) -> Complete[Any] | GiveBack:
+        return GiveBack(Reason.CAPABILITY, "cannot") if own.input == "bad" else Complete("fine")
 
     async with team.worker():
+        await (await team.submit(goal="g")).result(10)
+    bad, good = seen[0].facts
+    assert (bad.outcome, bad.data["reason"], bad.by) == ("failed", "capability", "c")
+    assert (good.outcome, good.data) == ("done", "fine")
+
+
+async def test_a_delegation_for_which_nothing_is_left_is_a_refusal_of_its_own(ledger: Ledger) -> None:
+    """Without nudges left, what the budget allows goes on; the rest is refused, with its code."""
+    seen: list[Any] = []
+    asked = [Delegate("c", 1), Delegate("c", 2), Delegate("c", 3)]
+    team = teams(ledger, asked, seen, limits=Limits(delegations=2), nudges=0)
+    async with team.worker():
         handle = await team.submit(goal="g")
-        assert (await handle.result(10)).value == "classification", "the edge's trigger is filled in"
-    assert await team.save_graph() == (await handle.state()).graph == GRAPH.digest
-    assert [saved.digest for saved in await ledger.graphs()] == [GRAPH.digest]
+        assert (await handle.result(10)).value == "a"
+    assert [fact.outcome for fact in seen[0].facts] == ["done", "done", "refused"]
+    assert seen[0].facts[2].data == {
+        "code": "delegation_limit_exceeded",
+        "detail": "The limit of delegations in the tree is 2.",
+    }
+    tree = await ledger.tree(handle.task_id)
+    assert tree is not None
+    assert (tree.delegations, tree.tasks) == (2, 3)
 
 
-async def test_a_task_is_moved_to_another_version(ledger: Ledger) -> None:
-    team = Team("t", ledger=ledger, graph=GRAPH)
-    handle = await team.submit(goal="g")
-    newer = Graph(team="t", entry="a", agents=GRAPH.agents, budgets=Budgets(transfers=1))
-    await handle.adopt(await ledger.save_graph(newer), by="person:lead")
-    task = await handle.state()
-    assert (task.graph, task.settings.transfers) == (newer.digest, 1)
-    assert await team.version(newer.digest) == newer
-    assert await team.version("") is None
+async def test_with_nudges_left_a_turn_beyond_the_budget_starts_nothing(ledger: Ledger) -> None:
+    seen: list[Any] = []
+    started: list[str] = []
+
+    async def note() -> None:
+        started.append("note")
+
+    asked = [Call("note", note), Delegate("c", 1), Delegate("c", 2)]
+    team = teams(ledger, asked, seen, limits=Limits(delegations=1), nudges=1)
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        await handle.result(10)
+    (nudged,) = seen
+    assert isinstance(nudged, Nudged)
+    assert [(one.call_id, one.code) for one in nudged.rejected] == [("3", "delegation_limit_exceeded")]
+    assert (nudged.left, started) == (0, [])
+    assert await events(ledger, handle.task_id, ev.DelegationOpened, ev.WorkStarted) == []
 
 
-def test_what_stands_in_the_graph_stands_nowhere_else() -> None:
-    team = Team("t", graph=GRAPH)
-
-    async def handler(own: Tenure[Any]) -> Complete[Any]:
-        return Complete()
-
-    said: list[dict[str, Any]] = [{"entry": True}, {"tools": ["x"]}, {"may_delegate": []}, {"skills": ["x"]}]
-    for more in said:
-        with pytest.raises(Refused, match="stand in the team's routing graph"):
-            team.agent(name="a", **more)(handler)
-    team.agent(name="stranger")(handler)
-    with pytest.raises(Refused, match="Not in the routing graph of 't': stranger"):
-        team.check()
-    with pytest.raises(Refused, match="that of team 't', not of 'u'"):
-        Team("u", graph=GRAPH)
+@pytest.mark.parametrize("delegates", [0, 1])
+async def test_a_transfer_beside_delegations_gives_way_to_them(ledger: Ledger, delegates: int) -> None:
+    """The documented fallback: delegations win. Without one, the transfer is all there is, and it goes."""
+    seen: list[Any] = []
+    asked = [Transfer("b", id="move"), *(Delegate("c", n) for n in range(delegates))]
+    team = teams(ledger, asked, seen, nudges=0)
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        await handle.result(10)
+    (decided,) = await events(ledger, handle.task_id, ev.TurnDecided)
+    assert decided.outcome == (TurnOutcome.GO if delegates else TurnOutcome.TRANSFER)
+    assert [one.code for one in decided.rejected] == ["ambiguous_turn"] * delegates
+    assert len(await events(ledger, handle.task_id, ev.HandoffInitiated)) == 1 - delegates
 
 
-def test_a_graph_file_is_read_when_the_team_is_made(tmp_path: Path) -> None:
-    file = tmp_path / "team.toml"
-    file.write_text('team = "t"\nentry = "a"\n[agents.a]\nknd = 1\n')
-    with pytest.raises(Refused, match=r"team\.toml:4:1: There is no field 'knd'") as caught:
-        Team("t", graph=file)
-    assert caught.value.code == "invalid_graph"
+@pytest.mark.parametrize(
+    ("second", "same"),
+    [
+        (Transfer("b", {"n": 1}, summary="in other words"), True),
+        (Transfer("b", {"n": 2}), False),
+        (Transfer(("b", "c"), {"n": 1}), False),
+    ],
+    ids=["other words", "other data", "other receivers"],
+)
+async def test_identical_transfers_are_one(ledger: Ledger, second: Transfer[Any], same: bool) -> None:  # noqa: FBT001 - a parameter of the table
+    seen: list[Any] = []
+    team = teams(ledger, [Transfer("b", {"n": 1}), second], seen)
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        await handle.result(10)
+    if same:
+        (decided,) = await events(ledger, handle.task_id, ev.TurnDecided)
+        assert (decided.outcome, decided.transfer, decided.merged) == (TurnOutcome.TRANSFER, "1", ("2",))
+        assert len(await events(ledger, handle.task_id, ev.HandoffInitiated)) == 1
+    else:
+        assert isinstance(seen[0], Nudged)
+        assert [(one.call_id, one.code) for one in seen[0].rejected] == [
+            ("1", "ambiguous_turn"),
+            ("2", "ambiguous_turn"),
+        ]
 
 
-def test_a_graph_with_errors_is_not_run() -> None:
-    team = Team("t", graph=Graph(team="t", entry="a", agents={"a": AgentNode(tools=("pay(",))}))
+async def test_a_call_that_cannot_be_booked_is_a_refusal_of_its_own(ledger: Ledger) -> None:
+    """The books take so many open works and no more, which is found out after the decision."""
+    seen: list[Any] = []
+    gate = asyncio.Event()
+    team = teams(ledger, [Call("one", gate.wait), Call("two", gate.wait)], seen, open_items=1)
+    async with team.worker():
+        handle = await team.submit(goal="g")
 
-    @team.agent
+        async def one_refused() -> bool:
+            return bool(await ledger.refusals(task_id=handle.task_id))
+
+        await until(one_refused)
+        gate.set()
+        assert (await handle.result(10)).value == "a"
+    facts = {fact.outcome: fact.data for fact in seen[0].facts}
+    assert facts["done"] is True
+    assert facts["refused"]["code"] == "backlog_full"
+
+
+# --- misuse -----------------------------------------------------------------------------------------------------------
+
+ENDLESS = Policy(name="endless", grace_ms=10**9)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [({"id": "move"}, "misuse"), ({"policy": "none such"}, "misuse"), ({"policy": ENDLESS}, "deadline_below_grace")],
+    ids=["two with one id", "no such policy", "a grace that is too long"],
+)
+async def test_misuse_is_told_before_anything_is_decided(ledger: Ledger, wrong: dict[str, Any], code: str) -> None:
+    started: list[str] = []
+    told: list[str] = []
+
+    async def note() -> None:
+        started.append("note")
+
+    team = Team("t", ledger=ledger)
+
+    @team.agent(entry=True, may_transfer={"b": "b answers"})
     async def a(own: Tenure[Any]) -> Complete[Any]:
-        return Complete()
+        with pytest.raises(Refused) as caught:
+            await own.turn([Call("first", note), Transfer("b", id="move"), Call("second", note, **wrong)])
+        told.append(caught.value.code)
+        return Complete("still a's")
 
-    with pytest.raises(Refused, match="is no grant") as caught:
-        team.check()
-    assert caught.value.code == "invalid_graph"
-
-
-def test_the_class_of_an_effect_is_what_the_graph_says_and_no_weaker() -> None:
-    assert tool_policy(GRAPH, "pay", "").name == "critical"
-    assert tool_policy(GRAPH, "note", "").grace_ms == 50
-    assert tool_policy(GRAPH, "other", "") == tool_policy(None, "pay", "") == EXTERNAL
-    assert tool_policy(GRAPH, "note", "critical").name == "critical"
-    with pytest.raises(Refused, match="weaker gate"):
-        tool_policy(GRAPH, "pay", "local")
-    with pytest.raises(Refused, match="not a policy"):
-        tool_policy(GRAPH, "note", "none such")
+    team.agent(name="b")(a)
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        assert (await handle.result(10)).value == "still a's"
+    assert (told, started) == ([code], [])
+    assert await events(ledger, handle.task_id, ev.TurnDecided, ev.TurnNudged) == []
