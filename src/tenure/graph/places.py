@@ -1,9 +1,17 @@
-"""Where in a file each part of a graph stands: line and column, both from 1, in characters."""
+"""Where in a file each part of a graph stands: line and column, both from 1, in characters.
+
+Every builder walks a file once, without recursion: files of any size cost time in proportion to it, and files of any
+depth no stack. Lines end at a line feed, as editors and the parsers of TOML and JSON count them.
+"""
 
 from __future__ import annotations
 
+import bisect
+import re
 import tomllib
+from array import array
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -14,22 +22,33 @@ import tree_sitter_toml
 from tenure.graph.findings import Where
 
 Place = tuple[int, int]
+"""Line and column, from 1."""
+
+Branch = dict[str | int, tuple[Place, "Branch"]]
+"""What stands in a table or a list: by key or position, its place and what stands in it."""
+
+Fault = tuple[Place, str]
+"""What a parser takes and should not: a key that stands twice, of which it keeps the last."""
 
 _KEYS = frozenset({"bare_key", "quoted_key", "dotted_key"})
+_STATEMENTS = frozenset({"pair", "table", "table_array_element"})
 
 
 class Places:
     """Places of keys and of the elements of lists, by their path."""
 
-    def __init__(self, found: dict[Where, Place]) -> None:
+    def __init__(self, inside: Branch, root: Place = (1, 1)) -> None:
         """Made by :func:`places_of_toml` and its siblings."""
-        self._found = found
+        self._inside, self._root = inside, root
 
     def of(self, where: Where) -> Place:
         """The place of a path, or of the nearest part around it that stands in the file."""
-        while where and where not in self._found:
-            where = where[:-1]
-        return self._found.get(where, (1, 1))
+        place, inside = self._root, self._inside
+        for step in where:
+            if step not in inside:
+                break
+            place, inside = inside[step]
+        return place
 
 
 class _Lines:
@@ -37,14 +56,26 @@ class _Lines:
 
     def __init__(self, content: bytes) -> None:
         self._lines = content.split(b"\n")
+        self._before: dict[int, array[int] | None] = {}
 
     def place(self, node: tree_sitter.Node) -> Place:
         row, column = node.start_point
-        return row + 1, len(self._lines[row][:column].decode(errors="replace")) + 1
+        if row not in self._before:
+            line = self._lines[row]
+            # One pass over a line, however many keys stand in it: a file may be one line only.
+            begins = (byte & 0xC0 != 0x80 for byte in line)  # noqa: PLR2004 - UTF-8: not the rest of a character
+            self._before[row] = None if line.isascii() else array("I", accumulate(begins, initial=0))
+        before = self._before[row]
+        return row + 1, (column if before is None else before[column]) + 1
 
 
 def _parsed(language: object, content: bytes) -> tree_sitter.Node:
     return tree_sitter.Parser(tree_sitter.Language(language)).parse(content).root_node
+
+
+def _parts(node: tree_sitter.Node) -> list[tree_sitter.Node]:
+    """The children that are no punctuation and no comment."""
+    return [child for child in node.children if child.is_named and child.type != "comment"]
 
 
 # --- TOML -----------------------------------------------------------------------------------------------------------
@@ -52,68 +83,70 @@ def _parsed(language: object, content: bytes) -> tree_sitter.Node:
 
 def places_of_toml(content: bytes) -> Places:
     """Places in a TOML file, as far as it can be read."""
-    lines, found, counts = _Lines(content), dict[Where, Place](), dict[Where, int]()
+    lines, tree = _Lines(content), Branch()
     for node in _parsed(tree_sitter_toml.language(), content).children:
         if node.type == "pair":
-            _toml_pair(node, (), lines, found)
-        elif node.type in ("table", "table_array_element"):
-            _toml_table(node, lines, found, counts)
-    return Places(found)
+            _toml_pair(node, tree, lines)
+        elif node.type in _STATEMENTS:
+            branch = _toml_table(node, tree, lines)
+            for child in node.children:
+                if child.type == "pair":
+                    _toml_pair(child, branch, lines)
+    return Places(tree)
 
 
-def _toml_table(node: tree_sitter.Node, lines: _Lines, found: dict[Where, Place], counts: dict[Where, int]) -> None:
+def statement_of_toml(content: bytes, line: int, column: int) -> Place:
+    """Where the key/value pair or the header begins that ends at a place: the parser names ends, people see keys."""
+    row = content.split(b"\n")[line - 1]
+    before = len(row.decode(errors="replace")[: column - 1].encode())
+    point = (line - 1, max(before - 1, 0))
+    node = _parsed(tree_sitter_toml.language(), content).descendant_for_point_range(point, point)
+    while node is not None and node.type not in _STATEMENTS:
+        node = node.parent
+    key = next((child for child in node.children if child.type in _KEYS), None) if node is not None else None
+    return (line, column) if key is None else _Lines(content).place(key)
+
+
+def _toml_table(node: tree_sitter.Node, branch: Branch, lines: _Lines) -> Branch:
     """A table, or the next element of an array of tables; a key in between means the newest element of its array."""
     header = next((child for child in node.children if child.type in _KEYS), None)
-    if header is None:
-        return
-    where: Where = ()
-    keys = list(_toml_keys(header))
+    keys = [] if header is None else list(_toml_keys(header))
     for number, key in enumerate(keys, 1):
-        name = _toml_name(key)
-        where = (*where, name)
-        found.setdefault(where, lines.place(key))
-        last = number == len(keys)
-        if last and node.type == "table_array_element":
-            counts[where] = counts.get(where, -1) + 1
-        if where in counts:
-            where = (*where, counts[where])
-            found.setdefault(where, lines.place(key))
-    for child in node.children:
-        if child.type == "pair":
-            _toml_pair(child, where, lines, found)
+        place = lines.place(key)
+        _, branch = branch.setdefault(_toml_name(key), (place, {}))
+        if number == len(keys) and node.type == "table_array_element":
+            branch[len(branch)] = (place, {})
+        if len(branch) - 1 in branch:
+            _, branch = branch[len(branch) - 1]
+    return branch
 
 
-def _toml_pair(node: tree_sitter.Node, prefix: Where, lines: _Lines, found: dict[Where, Place]) -> None:
-    named = [child for child in node.children if child.is_named and child.type != "comment"]
-    if len(named) < 2:  # noqa: PLR2004 - a key and its value
-        return
-    where = prefix
-    for key in _toml_keys(named[0]):
-        where = (*where, _toml_name(key))
-        found.setdefault(where, lines.place(key))
-    _toml_value(named[1], where, lines, found)
-
-
-def _toml_value(node: tree_sitter.Node, where: Where, lines: _Lines, found: dict[Where, Place]) -> None:
-    if node.type == "inline_table":
-        for child in node.children:
-            if child.type == "pair":
-                _toml_pair(child, where, lines, found)
-    elif node.type == "array":
-        elements = (child for child in node.children if child.is_named and child.type != "comment")
-        for number, element in enumerate(elements):
-            found[*where, number] = lines.place(element)
-            _toml_value(element, (*where, number), lines, found)
+def _toml_pair(node: tree_sitter.Node, branch: Branch, lines: _Lines) -> None:
+    pending = [(node, branch)]
+    while pending:
+        node, branch = pending.pop()
+        parts = _parts(node)
+        if node.type == "pair" and len(parts) > 1:
+            for key in _toml_keys(parts[0]):
+                _, branch = branch.setdefault(_toml_name(key), (lines.place(key), {}))
+            pending.append((parts[1], branch))
+        elif node.type == "inline_table":
+            pending += [(child, branch) for child in reversed(parts)]
+        elif node.type == "array":
+            for number, element in enumerate(parts):
+                branch[number] = (lines.place(element), {})
+                pending.append((element, branch[number][1]))
 
 
 def _toml_keys(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
     """The simple keys of a key: a dotted one nests to the left."""
-    if node.type != "dotted_key":
-        yield node
-        return
-    for child in node.children:
-        if child.type in _KEYS:
-            yield from _toml_keys(child)
+    later = [node]
+    while later:
+        node = later.pop()
+        if node.type == "dotted_key":
+            later += [child for child in reversed(node.children) if child.type in _KEYS]
+        else:
+            yield node
 
 
 def _toml_name(node: tree_sitter.Node) -> str:
@@ -126,57 +159,80 @@ def _toml_name(node: tree_sitter.Node) -> str:
         return text
 
 
-# --- JSON and YAML --------------------------------------------------------------------------------------------------
+# --- JSON -----------------------------------------------------------------------------------------------------------
 
 
-def places_of_json(content: bytes) -> Places:
-    """Places in a JSON file, as far as it can be read."""
-    lines, found = _Lines(content), dict[Where, Place]()
-    for node in _parsed(tree_sitter_json.language(), content).children:
-        _json_value(node, (), lines, found)
-    return Places(found)
+def places_of_json(content: bytes) -> tuple[Places, list[Fault]]:
+    """Places in a JSON file that can be read, and its keys that stand twice."""
+    lines, faults, tree = _Lines(content), list[Fault](), Branch()
+    roots = _parts(_parsed(tree_sitter_json.language(), content))
+    pending = [(node, tree) for node in roots]
+    while pending:
+        node, branch = pending.pop()
+        if node.type == "object":
+            for pair in _parts(node):
+                key, value = _parts(pair)
+                name, place = msgspec.json.decode(key.text or b"", type=str), lines.place(key)
+                if name in branch:
+                    faults.append((place, f"The key {name!r} stands twice."))
+                branch[name] = (place, {})
+                pending.append((value, branch[name][1]))
+        elif node.type == "array":
+            for number, element in enumerate(_parts(node)):
+                branch[number] = (lines.place(element), {})
+                pending.append((element, branch[number][1]))
+    return Places(tree, lines.place(roots[0]) if roots else (1, 1)), faults
 
 
-def _json_value(node: tree_sitter.Node, where: Where, lines: _Lines, found: dict[Where, Place]) -> None:
-    found.setdefault(where, lines.place(node))
-    if node.type == "object":
-        for pair in node.children:
-            named = [child for child in pair.children if child.is_named and child.type != "comment"]
-            if pair.type == "pair" and len(named) > 1:
-                inside = (*where, _json_name(named[0]))
-                found.setdefault(inside, lines.place(named[0]))
-                _json_value(named[1], inside, lines, found)
-    elif node.type == "array":
-        elements = (child for child in node.children if child.is_named and child.type != "comment")
-        for number, element in enumerate(elements):
-            _json_value(element, (*where, number), lines, found)
+# --- YAML -----------------------------------------------------------------------------------------------------------
+
+_TEXT, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 
 
-def _json_name(node: tree_sitter.Node) -> str:
-    try:
-        return str(msgspec.json.decode(node.text or b'""'))
-    except msgspec.DecodeError:
-        return ""
+class Marks:
+    """Places of a YAML text by the index of a character: the parser's own lines end at more than line feeds."""
+
+    def __init__(self, text: str) -> None:
+        """Find the line feeds, once."""
+        self._ends = [found.end() for found in re.finditer("\n", text)]
+
+    def place(self, mark: Any) -> Place:
+        """The place of a mark, or of anything else with an index."""
+        row = bisect.bisect_right(self._ends, mark.index)
+        return row + 1, mark.index - (self._ends[row - 1] if row else 0) + 1
 
 
-def places_of_yaml(root: Any) -> Places:
-    """Places in a YAML file, from the node that ``yaml.compose`` has made of it."""
-    found: dict[Where, Place] = {}
-    _yaml_value(root, (), found, frozenset())
-    return Places(found)
+def places_of_yaml(root: Any, marks: Marks) -> tuple[Places, list[Fault]]:
+    """Places in a YAML file, from the node that ``yaml.compose`` has made of it, and its keys that cannot stay.
+
+    An alias stands where its anchor does: each node is walked once, however often it is used, also inside itself.
+    """
+    branches, faults, merges = {id(root): Branch()}, list[Fault](), list[tuple[int, Branch, Any]]()
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        branch, table = branches[id(node)], node.id == "mapping"
+        for number, part in enumerate(node.value if node.id in ("mapping", "sequence") else ()):
+            key, value = part if table else (part, part)
+            if id(value) not in branches:
+                branches[id(value)] = {}
+                pending.append(value)
+            name, place = (key.value if table else number), marks.place(key.start_mark)
+            if table and key.tag == _MERGE:
+                merges.append((key.start_mark.index, branch, value))
+            elif table and (fault := _yaml_fault(key, branch)):
+                faults.append((place, fault))
+            if isinstance(name, str | int):
+                branch[name] = (place, branches[id(value)])
+    for _, branch, value in sorted(merges, key=lambda one: one[0]):
+        for base in value.value if value.id == "sequence" else [value]:
+            for name, found in branches[id(base)].items():
+                branch.setdefault(name, found)
+    return Places(branches[id(root)], marks.place(root.start_mark)), faults
 
 
-def _yaml_value(node: Any, where: Where, found: dict[Where, Place], inside: frozenset[int]) -> None:
-    """One node; ``inside`` holds those around it, for an alias may lead back into itself."""
-    found.setdefault(where, (node.start_mark.line + 1, node.start_mark.column + 1))
-    if id(node) in inside:
-        return
-    inside |= {id(node)}
-    if node.id == "mapping":
-        for key, value in node.value:
-            below = (*where, str(key.value))
-            found.setdefault(below, (key.start_mark.line + 1, key.start_mark.column + 1))
-            _yaml_value(value, below, found, inside)
-    elif node.id == "sequence":
-        for number, element in enumerate(node.value):
-            _yaml_value(element, (*where, number), found, inside)
+def _yaml_fault(key: Any, branch: Branch) -> str:
+    """Why a key cannot stay: the loader takes the last of two and says nothing, and reads ``on`` as true."""
+    if key.tag != _TEXT:
+        return f"A key is not text but {key.tag.rpartition(':')[2]}; write it in quotes."
+    return f"The key {key.value!r} stands twice." if key.value in branch else ""

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-import difflib
+import json
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tenure.graph.findings import Finding, Where
-from tenure.graph.places import Places, places_of_json, places_of_toml, places_of_yaml
-from tenure.protocol.graph import Graph
+from tenure.graph.findings import Finding
+from tenure.graph.places import (
+    Fault,
+    Marks,
+    Place,
+    Places,
+    places_of_json,
+    places_of_toml,
+    places_of_yaml,
+    statement_of_toml,
+)
+from tenure.graph.shape import misfit, misshapen
+from tenure.protocol.graph import Graph, read_graph
 
 SUFFIXES = (".toml", ".yaml", ".yml", ".json")
+
+SCHEMA_KEY = "$schema"
+"""A file may name its schema for an editor, as JSON has no comment to do so; it is no part of the graph."""
 
 
 class Read(Struct, frozen=True, kw_only=True):
@@ -24,7 +37,7 @@ class Read(Struct, frozen=True, kw_only=True):
 
     Attributes:
         graph: ``None`` when the file is none. places: where each part stands. file: its name, as it was given.
-        problems: why it is none.
+        problems: why it is none, in the order of their places.
     """
 
     graph: Graph | None
@@ -34,87 +47,152 @@ class Read(Struct, frozen=True, kw_only=True):
 
 
 def read(path: Path) -> Read:
-    """Read a file, by its suffix."""
+    """Read a file, by its suffix. Nothing is raised: a file that cannot be read is a problem too."""
     file = str(path)
     try:
         content = path.read_bytes()
     except OSError as error:
         return _failed(file, f"It cannot be read: {error.strerror or error}.")
-    return parse(content, path.suffix.lower(), file)
+    except ValueError as error:  # a name that the system cannot have
+        return _failed(file, f"It cannot be read: {error}.")
+    return parse(content, path.suffix, file)
 
 
-def parse(content: bytes, suffix: str, file: str = "") -> Read:
-    """Read a text of the kind that a suffix names."""
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        return _failed(file, f"It is not UTF-8: {error.reason}.", line=line)
+def parse(content: bytes | str, suffix: str, file: str = "") -> Read:
+    """Read a text of the kind that a suffix names: ``.toml``, ``.yaml``, ``.yml`` or ``.json``."""
+    suffix = suffix.lower()
     if suffix not in SUFFIXES:
-        return _failed(file, f"{suffix or 'no suffix'!r} is none of {', '.join(SUFFIXES)}.")
+        return _failed(file, f"The suffix {suffix!r} is none of {', '.join(SUFFIXES)}.")
     reader = {".toml": _toml, ".json": _json}.get(suffix, _yaml)
     try:
-        value, places, twice = reader(text)
+        value, places, faults = reader(_text(content))
     except _Unreadable as error:
-        return _failed(file, error.message, line=error.line, column=error.column)
-    problems = [*twice, *_shape(value)]
-    graph = None if problems else msgspec.convert(value, Graph)
-    return Read(graph=graph, places=places, file=file, problems=tuple(_placed(one, places, file) for one in problems))
+        return _failed(file, error.message, error.place)
+    if isinstance(value, dict):
+        value = {name: part for name, part in value.items() if name != SCHEMA_KEY}
+    graph, problems, said = _graph(value)
+    told = [_at(place, misfit(message), file) for place, message in faults]
+    told += [_at(places.of(one.where), one, file) for one in problems]
+    told.sort(key=lambda one: (one.line, one.column))
+    if graph is None and not told:
+        return _failed(file, said)
+    return Read(graph=None if told else graph, places=places, file=file, problems=tuple(told))
 
 
 class _Unreadable(Exception):
     """A text that has no such syntax."""
 
-    def __init__(self, message: str, line: int = 1, column: int = 1) -> None:
+    def __init__(self, message: str, place: Place = (1, 1)) -> None:
         super().__init__(message)
-        self.message, self.line, self.column = message, line, column
+        self.message, self.place = message, place
 
 
-def _failed(file: str, message: str, *, line: int = 1, column: int = 1) -> Read:
-    finding = Finding(code="unreadable", message=message, file=file, line=line, column=column)
-    return Read(graph=None, places=Places({}), file=file, problems=(finding,))
+def _failed(file: str, message: str, place: Place = (1, 1)) -> Read:
+    return Read(graph=None, places=Places({}), file=file, problems=(_at(place, misfit(message), file),))
 
 
-def _placed(finding: Finding, places: Places, file: str) -> Finding:
-    line, column = places.of(finding.where)
-    return msgspec.structs.replace(finding, file=file, line=line, column=column)
+def _at(place: Place, finding: Finding, file: str) -> Finding:
+    return replace(finding, file=file, line=place[0], column=place[1])
+
+
+def _graph(value: Any) -> tuple[Graph | None, list[Finding], str]:
+    """A value as a graph, or what is wrong with it: part by part, and in the words of whoever turned it away."""
+    try:
+        graph = msgspec.convert(value, Graph)
+        said = "It cannot be kept as it is."
+        # What cannot be kept: an infinite number, half of a character, more than 64 bits.
+        if read_graph(graph.content) == graph and not (_LARGE.search(graph.content) and [*misshapen(value, Graph)]):
+            return graph, [], ""
+    except (msgspec.ValidationError, UnicodeEncodeError, OverflowError) as error:
+        said = f"{error}."
+    return None, list(misshapen(value, Graph)), said
 
 
 # --- syntax ---------------------------------------------------------------------------------------------------------
 
-_Parsed = tuple[Any, Places, list[Finding]]
-_AT = re.compile(r"\(at line (\d+), column (\d+)\)$")
+_Parsed = tuple[Any, Places, list[Fault]]
+
+_AT = re.compile(r" \(at line (\d+), column (\d+)\)$")
+_AT_THE_END = " (at end of document)"
+_BYTE = re.compile(r" \(byte (\d+)\)$")
+_LARGE = re.compile(rb"\d{19}")
+_DIGITS = re.compile(r"\d[\d_]{4300,}")
+_ONLY_PYTHON = re.compile(
+    r"\bNaN\b|-?\bInfinity\b"
+    r"|\\u[dD][89abAB]\w\w(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]\w\w)\\u[dD][c-fC-F]\w\w"
+)
+"""What the decoder of the standard library takes and JSON does not have: three numbers, and halves of characters."""
+
+_TOO_DEEP = "It is nested too deeply."
+_TOO_LONG = "It has a number with too many digits."
+
+
+def _text(content: bytes | str) -> str:
+    try:
+        text = content.decode() if isinstance(content, bytes) else content
+        text.encode()
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start].decode()
+        raise _Unreadable(f"It is not UTF-8: {error.reason}.", _place(before, len(before))) from None
+    except UnicodeEncodeError as error:
+        raise _Unreadable(f"It is not UTF-8: {error.reason}.", _place(error.object, error.start)) from None
+    text = text.removeprefix("\ufeff")  # the byte order mark of some editors
+    if not text.strip():
+        raise _Unreadable("It is empty.")
+    return text
+
+
+def _place(text: str, index: int) -> Place:
+    return text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index)
 
 
 def _toml(text: str) -> _Parsed:
     try:
-        value = tomllib.loads(text)
+        return tomllib.loads(text), places_of_toml(text.encode()), []
     except tomllib.TOMLDecodeError as error:
-        said = str(error)
-        at = _AT.search(said)
-        ends = (text.count("\n") + 1, len(text) - text.rfind("\n"))
-        line, column = (int(at[1]), int(at[2])) if at else ends
-        raise _Unreadable(f"{_AT.sub('', said).removesuffix(' (at end of document)').strip()}.", line, column) from None
-    return value, places_of_toml(text.encode()), []
+        said, at = str(error), _AT.search(str(error))
+        place = (int(at[1]), int(at[2])) if at else _place(text, len(text))
+        if said.startswith(("Cannot ", "Duplicate ")):  # told at its end, and meant is what begins before
+            place = statement_of_toml(text.encode(), *place)
+        raise _Unreadable(f"{_AT.sub('', said).removesuffix(_AT_THE_END)}.", place) from None
+    except RecursionError:
+        raise _Unreadable(_TOO_DEEP) from None
+    except ValueError:
+        raise _too_long(text) from None
 
 
 def _json(text: str) -> _Parsed:
-    import json  # noqa: PLC0415 - its errors have a line and a column; the decoder of the project has neither
-
-    twice: list[str] = []
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        twice.extend(dict.fromkeys(name for name in names if names.count(name) > 1))
-        return dict(pairs)
-
+    content = text.encode()
     try:
-        value = json.loads(text, object_pairs_hook=once)
-    except json.JSONDecodeError as error:
-        raise _Unreadable(f"{error.msg}.", error.lineno, error.colno) from None
+        value = msgspec.json.decode(content)
     except RecursionError:
-        raise _Unreadable("It is nested too deeply.") from None
-    return value, places_of_json(text.encode()), [_twice(name) for name in twice]
+        raise _Unreadable(_TOO_DEEP) from None
+    except ValueError as error:
+        raise _no_json(text, str(error)) from None
+    return value, *places_of_json(content)
+
+
+def _no_json(text: str, said: str) -> _Unreadable:
+    """Why a text is no JSON: the standard library's decoder is slower and takes more, but says where it stops."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return _Unreadable(f"{error.msg}.", (error.lineno, error.colno))
+    except RecursionError:
+        return _Unreadable(_TOO_DEEP)
+    except ValueError:
+        return _too_long(text)
+    if (found := _ONLY_PYTHON.search(text)) is not None:
+        said = "Half of a surrogate pair is no text." if found[0][0] == "\\" else f"{found[0]} is no value of JSON."
+        return _Unreadable(said, _place(text, found.start()))
+    at = _BYTE.search(said)
+    before = text.encode()[: int(at[1])].decode(errors="ignore") if at else ""
+    return _Unreadable(f"{_BYTE.sub('', said).partition(' - at ')[0]}.", _place(text, len(before)))
+
+
+def _too_long(text: str) -> _Unreadable:
+    found = _DIGITS.search(text)
+    return _Unreadable(_TOO_LONG, _place(text, found.start() if found else 0))
 
 
 def _yaml(text: str) -> _Parsed:
@@ -122,124 +200,23 @@ def _yaml(text: str) -> _Parsed:
         import yaml  # noqa: PLC0415 - an extra
     except ImportError:
         raise _Unreadable("YAML needs an extra: pip install 'tenure[yaml]'. TOML and JSON need nothing.") from None
+    marks = Marks(text)
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        value = yaml.safe_load(text)
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)  # three times as fast, where it was built
+        root = loader.get_single_node()
+        if root is None:
+            return {}, Places({}), []
+        places, faults = places_of_yaml(root, marks)
+        # After the places: a merge is resolved by rewriting the node.
+        return loader.construct_document(root), places, faults
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        at = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-        raise _Unreadable(f"{error.problem or error.context}.", *at) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise _Unreadable(f"{error}.") from None
-    if root is None:
-        return {}, Places({}), []
-    return value, places_of_yaml(root), [_twice(name, where) for name, where in _yaml_twice(root, ())]
-
-
-def _yaml_twice(node: Any, where: Where) -> Iterator[tuple[str, Where]]:
-    """Keys that stand twice in one mapping; the loader takes the last of them and says nothing."""
-    if node.id == "mapping":
-        seen: set[str] = set()
-        for key, value in node.value:
-            name = str(key.value)
-            if name in seen:
-                yield name, (*where, name)
-            seen.add(name)
-            yield from _yaml_twice(value, (*where, name))
-    elif node.id == "sequence":
-        for number, element in enumerate(node.value):
-            yield from _yaml_twice(element, (*where, number))
-
-
-def _twice(name: str, where: Where = ()) -> Finding:
-    return Finding(code="unreadable", message=f"The key {name!r} stands twice.", where=where)
-
-
-# --- shape ----------------------------------------------------------------------------------------------------------
-
-_PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>.*)`)?$", re.DOTALL)
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
-
-
-def _shape(value: Any) -> list[Finding]:
-    """Every part of a value that has not the shape of its part of a graph: all of them, not only the first."""
-    if not isinstance(value, dict):
-        return [_misshapen(f"A graph is a table, not {type(value).__name__}.", ())]
-    if not value:
-        return [_misshapen("It is empty.", ())]
-    hints = msgspec.structs.fields(Graph)
-    types = {one.encode_name: one.type for one in hints}
-    problems: list[Finding] = []
-    for name, part in value.items():
-        if name not in types:
-            problems.append(_unknown(name, list(types), (name,)))
-        elif name in ("agents", "tools", "policies") and isinstance(part, dict):
-            inner = types[name].__args__[1]
-            for key, one in part.items():
-                problems += _converted(one, inner, (name, str(key)))
-        elif name == "edges" and isinstance(part, list):
-            for number, one in enumerate(part):
-                problems += _converted(one, types[name].__args__[0], (name, number))
-        else:
-            problems += _converted(part, types[name], (name,))
-    if "team" not in value:
-        problems.append(_misshapen('It does not name its team: write team = "…".', ()))
-    return problems
-
-
-def _converted(value: Any, kind: Any, where: Where) -> list[Finding]:
-    """What is wrong with one part; its unknown fields all at once."""
-    if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Struct):
-        names = [one.encode_name for one in msgspec.structs.fields(kind)]
-        unknown = [name for name in value if name not in names]
-        if unknown:
-            known = {name: one for name, one in value.items() if name in names}
-            found = [_unknown(str(name), names, (*where, str(name))) for name in unknown]
-            return found + _converted(known, kind, where)
-    try:
-        msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        said = _PATH.match(str(error))
-        what, path = (said["what"], said["path"] or "$") if said else (str(error), "$")
-        return [_misshapen(f"{_worded(what, kind, path)}.", (*where, *_steps(path)))]
-    return []
-
-
-def _steps(path: str) -> Where:
-    return tuple(name or int(number) for name, number in _STEP.findall(path) if number != "...")
-
-
-def _worded(what: str, kind: Any, path: str) -> str:
-    """A validation error with the values that would have been allowed."""
-    allowed = _allowed(kind, _steps(path))
-    return f"{what}; allowed: {', '.join(allowed)}" if "enum value" in what and allowed else what
-
-
-def _allowed(kind: Any, steps: Where) -> list[str]:
-    """The values of the enumeration or literal that stands at a path inside a type."""
-    for step in steps:
-        if not (isinstance(kind, type) and issubclass(kind, Struct)):
-            break
-        kind = next((one.type for one in msgspec.structs.fields(kind) if one.encode_name == step), None)
-    found: list[str] = []
-    pending = [kind]
-    while pending:
-        one = pending.pop()
-        values = getattr(one, "__members__", None)
-        if values is not None:
-            found += [str(value) for value in values.values()]
-        elif isinstance(one, str):
-            found.append(one)
-        else:
-            pending += [inner for inner in getattr(one, "__args__", ()) if inner is not type(None)]
-    return sorted(found)
-
-
-def _unknown(name: str, known: list[str], where: Where) -> Finding:
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}."
-    return _misshapen(f"There is no field {name!r} here; {hint}", where)
-
-
-def _misshapen(message: str, where: Where) -> Finding:
-    return Finding(code="unreadable", message=message, where=where)
+        mark = error.problem_mark or error.context_mark
+        place = marks.place(mark) if mark is not None else (1, 1)
+        raise _Unreadable(f"{error.problem or error.context}.", place) from None
+    except yaml.reader.ReaderError as error:
+        place = _place(text, max(text.find(chr(error.character)), 0))
+        raise _Unreadable(f"{error.reason}.", place) from None
+    except RecursionError:
+        raise _Unreadable(_TOO_DEEP) from None
+    except ValueError as error:  # a date that is none, a number that is too long
+        raise (_too_long(text) if _DIGITS.search(text) else _Unreadable(f"{error}.")) from None
