@@ -23,10 +23,13 @@ STRAY = 0.01
 """Seconds in which a handler that has returned is seen to end, unless it left something running."""
 
 
-async def retire_by_decision(own: Tenure[Any], decided: dec.Decision, handler: Job) -> cmd.Receipt:
+async def retire_by_decision(
+    own: Tenure[Any], decided: dec.Decision, handler: Job, *, undone: bool = False
+) -> cmd.Receipt:
     """Stop intake, state the decision, cancel, close routes, wait within the graces, observe, declare, switch.
 
-    With nothing left to retire, all of it is one commit.
+    With nothing left to retire, all of it is one commit. ``undone``: what the tenure was shown since its last commit
+    comes to nothing, and is there again for the next one.
 
     Raises:
         Refused: the ledger does not take this decision; the tenure is as it was.
@@ -36,8 +39,8 @@ async def retire_by_decision(own: Tenure[Any], decided: dec.Decision, handler: J
     if await handler.wait(STRAY) is None:
         await own.works.adopt(handler)
     quiet = not own.works.running and not own.effects.running and not own.inbox.routes
-    failed = isinstance(decided, dec.FailWith | dec.GiveBackTo)
-    collected = own.delegations.take_collected()
+    failed = undone or isinstance(decided, dec.FailWith | dec.GiveBackTo)
+    collected = () if undone else own.delegations.take_collected()
     try:
         receipt = await hold.say(
             cmd.Retire,

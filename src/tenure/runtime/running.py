@@ -132,7 +132,8 @@ class Running:
                 again = dec.StopAsAsked()
             case _:
                 again = decision  # it is allowed by now
-        return await retire_by_decision(self._own, again, self._job)
+        undone = ruling.outcome is TurnOutcome.NUDGE
+        return await retire_by_decision(self._own, again, self._job, undone=undone)
 
     async def _fail(self, error: Refused) -> cmd.Receipt:
         """State a failure; a return whose own payload is refused goes without one."""
