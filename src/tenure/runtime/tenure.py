@@ -13,7 +13,7 @@ from tenure.protocol.settings import Policy
 from tenure.protocol.state import Task
 from tenure.protocol.vocabulary import EffectState
 from tenure.runtime.approvals import held
-from tenure.runtime.content import encoded, to_plain
+from tenure.runtime.content import canonical, to_plain
 from tenure.runtime.decisions import Transfer
 from tenure.runtime.delegation import Delegations, Result
 from tenure.runtime.effects import Effects
@@ -280,5 +280,5 @@ class Tenure(Generic[T]):
 
     def _document(self, state: Any) -> Body:
         """A state document. The same content has the same digest in the whole tree, so that progress can be seen."""
-        content = encoded(to_plain(state))
+        content = canonical(to_plain(state))
         return Body(content, text_digest(content.decode(), self.payload.salt))
