@@ -25,9 +25,10 @@ def test_there_is_a_graph_for_each_finding() -> None:
 
 
 LINES = {
+    "grant_twice": "tools = [",
     "unreadable": "knd", "no_agents": "team", "no_entry": "team", "unknown_agent": 'to = "nobody"',
     "self_transfer": "[[edges]]", "self_delegation": "[[edges]]", "route_forbidden": 'to = "p"',
-    "wildcard_transfer": 'to = "*"', "because_missing": "[[edges]]", "needs_result": "because",
+    "wildcard_transfer": 'to = "*"', "because_missing": "because", "needs_result": "because",
     "transfer_first": "[agents.a]", "transfer_cycle": "[[edges]]", "delegation_cycle": "[[edges]]",
     "unreachable": "[agents.b]", "dead_end": "[agents.b]", "edge_without_end": "termination", "no_person": "team",
     "deadline_below_grace": "transition_ms", "gate_below_tool": "gate", "unknown_tool": "tools = [",

@@ -76,8 +76,8 @@ CODES: dict[str, tuple[Severity, str, str]] = {
     ),
     "self_delegation": (
         Severity.WARNING,
-        "An agent may delegate to copies of itself.",
-        "Remove the edge, or say small budgets.depth and budgets.agents.",
+        "An agent may delegate to copies of itself, and no depth is said.",
+        "Say budgets.depth, or remove the edge.",
     ),
     "route_forbidden": (
         Severity.ERROR,
@@ -101,8 +101,8 @@ CODES: dict[str, tuple[Severity, str, str]] = {
     ),
     "transfer_first": (
         Severity.WARNING,
-        "The entry passes tasks round for answers.",
-        "Make these edges delegations: the entry keeps its task and gets the results.",
+        "An agent passes its task round for answers: most of its receivers hand it back.",
+        "Make these edges delegations: the agent keeps its task and gets the results.",
     ),
     "transfer_cycle": (
         Severity.WARNING,
@@ -121,7 +121,7 @@ CODES: dict[str, tuple[Severity, str, str]] = {
     ),
     "dead_end": (
         Severity.WARNING,
-        "An agent gets tasks for good and cannot bring them to an end.",
+        "An agent gets tasks for good, and can neither end them nor transfer them to one who can.",
         'Allow "end" in the termination of an edge to it, make that edge a delegation, or let it transfer on.',
     ),
     "edge_without_end": (
@@ -159,6 +159,11 @@ CODES: dict[str, tuple[Severity, str, str]] = {
         "A grant cannot be read.",
         "Write tool, or tool(field<=number).",
     ),
+    "grant_twice": (
+        Severity.ERROR,
+        "A tool is granted twice, under different limits.",
+        "Keep one of the grants.",
+    ),
     "authority_widened": (
         Severity.ERROR,
         "An edge grants what its receiver does not have.",
@@ -171,8 +176,8 @@ CODES: dict[str, tuple[Severity, str, str]] = {
     ),
     "limit_invalid": (
         Severity.ERROR,
-        "A number is below its least value.",
-        "Budgets are at least 0, deadlines at least 1.",
+        "A number is below its least value, or no finite number.",
+        "Budgets are at least 0, deadlines at least 1, limits of tools finite.",
     ),
 }
 """Stable code → (severity, what it means, next step)."""

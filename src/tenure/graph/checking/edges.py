@@ -4,36 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tenure.errors import Refused
 from tenure.graph.findings import Finding, Where
-from tenure.protocol.authority import ANY, parse, tools_of
 from tenure.protocol.graph import ANY_AGENT, AgentKind, Edge, EdgeKind, Graph
+from tenure.protocol.settings import Limits
 
 
 def edge_findings(graph: Graph) -> Iterator[Finding]:
-    """Findings about names, grants and single edges."""
+    """Findings about names and single edges."""
     yield from _names(graph)
-    yield from _grants(graph)
-    agents, seen = graph.agents, set[tuple[str, str, EdgeKind]]()
+    agents, transfer, copies = graph.agents, EdgeKind.TRANSFER, graph.budgets.depth is None
     partners = {name for name, node in agents.items() if node.kind is AgentKind.PARTNER}
+    seen: dict[EdgeKind, set[tuple[str, str]]] = {kind: set() for kind in EdgeKind}
+    transfers, delegations = seen[transfer], seen[EdgeKind.DELEGATE]
     for number, edge in enumerate(graph.edges):
         # The plain questions first, for there may be many edges; words are made only where one has an answer.
-        source, target, kind = key = (edge.source, edge.target, edge.kind)
+        source, target = ends = (edge.source, edge.target)
         if source not in agents or target not in agents:
             yield from _ends(graph, edge, ("edges", number))
-        if key in seen:
-            yield _found("duplicate_edge", f"{_named(edge)} stands twice.", ("edges", number))
-        seen.add(key)
-        if kind is EdgeKind.TRANSFER:
+        if edge.kind is transfer:
+            known = transfers
             if source == target or target in partners or not edge.because or edge.because.isspace():
                 yield from _transfer(graph, edge, ("edges", number))
-        elif source == target:
-            message = f"{source} may delegate to itself; only the depth and the number of agents bound that."
-            yield _found("self_delegation", message, ("edges", number))
+        else:
+            known = delegations
+            if copies and source == target:
+                yield _copies(edge, ("edges", number))
+        if ends in known:
+            yield _found("duplicate_edge", f"{_named(edge)} stands twice.", ("edges", number))
+        known.add(ends)
         if edge.termination is not None and not edge.termination:
             yield _found("edge_without_end", f"{_named(edge)} can end in no way.", ("edges", number, "termination"))
         if edge.payload:
             yield from _payload(graph, edge, ("edges", number))
+
+
+def _copies(edge: Edge, where: Where) -> Finding:
+    message = f"{edge.source} may delegate to itself and no depth is said; {Limits().depth} applies."
+    return _found("self_delegation", message, where)
 
 
 def _found(code: str, message: str, where: Where = ()) -> Finding:
@@ -82,7 +89,7 @@ def _transfer(graph: Graph, edge: Edge, where: Where) -> Iterator[Finding]:
         message = f"{edge.target} is a partner: it cannot be fenced, so it can never own a task."
         yield _found("route_forbidden", message, (*where, "to"))
     if not edge.because.strip():
-        yield _found("because_missing", f"{_named(edge)} does not say why it is no delegation.", where)
+        yield _found("because_missing", f"{_named(edge)} does not say why it is no delegation.", (*where, "because"))
 
 
 def _payload(graph: Graph, edge: Edge, where: Where) -> Iterator[Finding]:
@@ -90,45 +97,3 @@ def _payload(graph: Graph, edge: Edge, where: Where) -> Iterator[Finding]:
     if node is not None and node.accepts and edge.payload != node.accepts:
         message = f"{_named(edge)} carries {edge.payload}; {edge.target} accepts {node.accepts}."
         yield _found("payload_mismatch", message, (*where, "payload"))
-
-
-def _grants(graph: Graph) -> Iterator[Finding]:
-    """Whether each grant can be read, names a known tool and goes no further than its agent's own."""
-    for name, agent in graph.agents.items():
-        yield from _tools(graph, name, agent.tools, ("agents", name, "tools"))
-    for number, edge in enumerate(graph.edges):
-        if edge.tools is None:
-            continue
-        where: Where = ("edges", number, "tools")
-        broken = list(_tools(graph, _named(edge), edge.tools, where))
-        yield from broken
-        node = graph.agents.get(edge.target)
-        if node is None or node.tools is None or any(one.code == "bad_grant" for one in broken):
-            continue
-        wider = _readable(edge.tools) - _readable(node.tools) - {ANY}
-        if wider and ANY not in node.tools:
-            message = f"{_named(edge)} grants {', '.join(sorted(wider))}, which {edge.target} does not have."
-            yield _found("authority_widened", message, where)
-
-
-def _tools(graph: Graph, whose: str, grants: tuple[str, ...] | None, where: Where) -> Iterator[Finding]:
-    for number, grant in enumerate(grants or ()):
-        try:
-            tool, _ = parse(grant)
-        except Refused as error:
-            yield _found("bad_grant", f"{whose}: {error.detail}", (*where, number))
-            continue
-        if graph.tools and tool not in graph.tools and tool != ANY:
-            message = f"{whose} is granted {tool}, which stands nowhere in [tools]."
-            yield _found("unknown_tool", message, (*where, number))
-
-
-def _readable(grants: tuple[str, ...]) -> frozenset[str]:
-    """The tools of those grants that can be read; the others are a finding of their own."""
-    found: set[str] = set()
-    for grant in grants:
-        try:
-            found |= tools_of((grant,))
-        except Refused:
-            continue
-    return frozenset(found)

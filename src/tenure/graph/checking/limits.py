@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
-from tenure.errors import Refused
+from tenure.graph.checking.grants import granted
 from tenure.graph.findings import Finding, Where
-from tenure.protocol.authority import ANY, tools_of
+from tenure.protocol.authority import ANY
 from tenure.protocol.graph import EdgeKind, Graph
 from tenure.protocol.settings import POLICIES, Policy, Settings
 from tenure.protocol.vocabulary import Gate
+
+_EDGE_DEADLINES = ("pickup_ms", "ack_ms")
+_WEAKEST = (Gate.ROUTING_RETIRED, "")
 
 
 def limit_findings(graph: Graph) -> Iterator[Finding]:
     """Findings about numbers and classes."""
     invalid = list(_least(graph))
     yield from invalid
+    yield from _finite(graph)
     yield from _policies(graph)
     if not invalid:
         yield from _deadlines(graph)
@@ -34,13 +39,25 @@ def _least(graph: Graph) -> Iterator[Finding]:
             value, low = getattr(part, name), 1 if name in ("agents", "calls_ms") else least
             if value is not None and value < low:
                 yield _found("limit_invalid", f"{name} is {value}; the least is {low}.", (table, name))
-    for number, edge in enumerate(graph.edges):
-        if edge.pickup_ms < 0 or edge.ack_ms < 0:
-            name = "pickup_ms" if edge.pickup_ms < 0 else "ack_ms"
-            yield _found("limit_invalid", f"{name} is {getattr(edge, name)}.", ("edges", number, name))
     for name, node in graph.policies.items():
         if node.grace_ms < 1:
-            yield _found("limit_invalid", f"The grace of {name} is {node.grace_ms}.", ("policies", name, "grace_ms"))
+            message = f"The grace of {name} is {node.grace_ms}; the least is 1."
+            yield _found("limit_invalid", message, ("policies", name, "grace_ms"))
+    for number, edge in enumerate(graph.edges):
+        if edge.pickup_ms < 0 or edge.ack_ms < 0:
+            for name in _EDGE_DEADLINES:
+                message = f"{name} is {getattr(edge, name)}; the least is 1, and 0 takes the task's."
+                if getattr(edge, name) < 0:
+                    yield _found("limit_invalid", message, ("edges", number, name))
+
+
+def _finite(graph: Graph) -> Iterator[Finding]:
+    """A saved graph is JSON, which has no infinite numbers: it could not be read again."""
+    for name, tool in graph.tools.items():
+        for field, most in tool.limits.items():
+            if not math.isfinite(most):
+                message = f"The limit of {field} is {most}, which is no finite number."
+                yield _found("limit_invalid", message, ("tools", name, "limits", field))
 
 
 def _policies(graph: Graph) -> Iterator[Finding]:
@@ -60,45 +77,53 @@ def _used(graph: Graph) -> dict[str, Policy]:
 def _deadlines(graph: Graph) -> Iterator[Finding]:
     settings = graph.settings(Settings())
     for name, policy in _used(graph).items():
-        where: Where = ("policies", name, "grace_ms") if name in graph.policies else ("deadlines", "retire_ms")
         if policy.grace_ms > settings.retire_ms:
             message = f"retire_ms is {settings.retire_ms}, and the grace of {name} is {policy.grace_ms}."
-            yield _found("deadline_below_grace", message, where)
-        elif policy.gate is not Gate.ROUTING_RETIRED and policy.grace_ms > settings.gate_ms:
-            message = f"gate_ms is {settings.gate_ms}, and the grace of {name}, which the gate waits for, is longer."
-            yield _found("deadline_below_grace", f"{message} It is {policy.grace_ms}.", where)
+            yield _found("deadline_below_grace", message, _said(graph, "retire_ms", name))
+        if policy.gate is not Gate.ROUTING_RETIRED and policy.grace_ms > settings.gate_ms:
+            message = f"gate_ms is {settings.gate_ms}, and the grace of {name}, for which the gate waits, is"
+            yield _found("deadline_below_grace", f"{message} {policy.grace_ms}.", _said(graph, "gate_ms", name))
     if settings.ack_ms > settings.transition_ms:
         message = f"ack_ms is {settings.ack_ms}, and the whole transition may take {settings.transition_ms}."
-        yield _found("deadline_below_grace", message, ("deadlines", "transition_ms"))
+        name = "ack_ms" if graph.deadlines.transition_ms is None else "transition_ms"
+        yield _found("deadline_below_grace", message, ("deadlines", name))
     most = settings.transition_ms
     for number, edge in enumerate(graph.edges):
         if edge.pickup_ms > most or edge.ack_ms > most:
-            name = "pickup_ms" if edge.pickup_ms > most else "ack_ms"
-            message = f"{name} is {getattr(edge, name)}, and the whole transition may take {most}."
-            yield _found("deadline_below_grace", message, ("edges", number, name))
+            for name in _EDGE_DEADLINES:
+                value = getattr(edge, name)
+                if value > most:
+                    message = f"{name} is {value}, and the whole transition may take {most}."
+                    yield _found("deadline_below_grace", message, ("edges", number, name))
+
+
+def _said(graph: Graph, deadline: str, policy: str) -> Where:
+    """The deadline where the graph states it, else the grace that is too long for the default."""
+    if getattr(graph.deadlines, deadline) is not None or policy not in graph.policies:
+        return ("deadlines", deadline)
+    return ("policies", policy, "grace_ms")
 
 
 def _gates(graph: Graph) -> Iterator[Finding]:
     """An edge cannot promise a weaker gate than the class of a tool that its sender may use."""
-    strongest = {name: _strongest(graph, node.tools) for name, node in graph.agents.items()}
+    gates = {
+        name: (policy.gate, name)
+        for name, tool in graph.tools.items()
+        if (policy := graph.policy(tool.policy)) is not None and policy.gate is not Gate.ROUTING_RETIRED
+    }
+    if not gates:
+        return
+    every = max(gates.values(), key=lambda gate: gate[0].rank)
+    strongest: dict[tuple[str, ...] | None, tuple[Gate, str]] = {None: every}
     for number, edge in enumerate(graph.edges):
-        if edge.gate is None or edge.kind is not EdgeKind.TRANSFER:
+        node = graph.agents.get(edge.source)
+        if edge.gate is None or edge.kind is not EdgeKind.TRANSFER or node is None:
             continue
-        gate, tool = strongest.get(edge.source, (Gate.ROUTING_RETIRED, ""))
+        if node.tools not in strongest:
+            held = granted(node.tools or ())
+            mine = [gates[tool] for tool in held if tool in gates]
+            strongest[node.tools] = every if ANY in held else max(mine, key=lambda gate: gate[0].rank, default=_WEAKEST)
+        gate, tool = strongest[node.tools]
         if edge.gate.rank < gate.rank:
             message = f"{edge.source} → {edge.target} waits for {edge.gate}; {tool} of {edge.source} needs {gate}."
             yield _found("gate_below_tool", message, ("edges", number, "gate"))
-
-
-def _strongest(graph: Graph, grants: tuple[str, ...] | None) -> tuple[Gate, str]:
-    """The strongest gate among the tools that an agent may use, and one tool that has it."""
-    try:
-        names = None if grants is None or ANY in grants else tools_of(grants)
-    except Refused:
-        names = frozenset()
-    best = (Gate.ROUTING_RETIRED, "")
-    for name, tool in graph.tools.items():
-        policy = graph.policy(tool.policy)
-        if policy is not None and (names is None or name in names) and policy.gate.rank > best[0].rank:
-            best = (policy.gate, name)
-    return best
