@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tenure import Complete, Confirmed, NotFound, Provider, Settings, Team, Tenure, Transfer
+from tenure import Call, Complete, Confirmed, NotFound, Provider, Settings, Team, Tenure, Transfer
 from tenure.ledger import Ledger, open_ledger
 from tenure.protocol import commands as cmd
 from tenure.runtime.offered import Offered
@@ -127,10 +127,27 @@ class Desk:
     async def b(self, own: Tenure[Any]) -> Complete[Any]:
         """Complete with the next message."""
         self.folder.log("began", "b", os.getpid(), own.epoch)
+        known = (*own.payload.done, *own.in_flight.ended, *own.in_flight.works)
+        self.folder.log("told", *sorted(f"{fact.what}:{fact.outcome}" for fact in known))
         if "raise" in own.input:
             raise RuntimeError("cannot start")
         message = await own.receive(timeout=10)
         return Complete(["b", message.value if message else None])
+
+    async def turner(self, own: Tenure[Any]) -> Any:
+        """Decide in one turn on a transfer to ``b`` and a note beside it, which waits for ``go-note``."""
+        self.folder.log("began", "turner", os.getpid(), own.epoch)
+        return await own.turn([Call("note", self.note), Transfer("b", own.input, summary="from turner")])
+
+    async def note(self) -> str:
+        self.folder.log("note", os.getpid())
+        await self.folder.go("go-note")
+        return "noted"
+
+    async def stray(self, own: Tenure[Any]) -> Transfer[Any]:
+        """Want a route that is not there, whatever it is told."""
+        self.folder.log("began", "stray", os.getpid(), "nudged" if own.nudge else "plain")
+        return Transfer("holder", own.input)
 
     async def holder(self, own: Tenure[Any]) -> Complete[Any]:
         """Start what the input asks for, wait for ``go``, and decide whatever happens to it meanwhile."""
@@ -167,6 +184,8 @@ def team_in(folder: Folder, ledger: Any, *, loses: bool = False, hook: bool = Fa
     team.agent(entry=True, may_transfer={"b": "goes on"})(desk.a)
     team.agent(on_offer=desk.on_offer if hook else None)(desk.b)
     team.agent(desk.holder)
+    team.agent(may_transfer={"b": "goes on"})(desk.turner)
+    team.agent(desk.stray)
     return team
 
 

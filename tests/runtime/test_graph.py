@@ -68,7 +68,13 @@ def test_what_stands_in_the_graph_stands_nowhere_else() -> None:
     async def handler(own: Tenure[Any]) -> Complete[Any]:
         return Complete()
 
-    said: list[dict[str, Any]] = [{"entry": True}, {"tools": ["x"]}, {"may_delegate": []}, {"skills": ["x"]}]
+    said: list[dict[str, Any]] = [
+        {"entry": True},
+        {"may_transfer": {"b": "b answers"}},
+        {"tools": ["x"]},
+        {"may_delegate": []},
+        {"skills": ["x"]},
+    ]
     for more in said:
         with pytest.raises(Refused, match="stand in the team's routing graph"):
             team.agent(name="a", **more)(handler)
