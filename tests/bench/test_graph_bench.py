@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bench import graph
-from tenure.graph.checking import errors
+from tenure.graph.checking import check, errors
 
 
 def test_its_graph_is_the_same_for_the_same_seed_and_has_no_errors() -> None:
@@ -14,6 +14,10 @@ def test_its_graph_is_the_same_for_the_same_seed_and_has_no_errors() -> None:
     assert (len(one.agents), len(one.edges)) == (50, 200)
     assert errors(one) == ()
     assert graph.made(50, 200, seed=8) != one
+
+
+def test_its_graph_leaves_no_dear_question_out() -> None:
+    assert {"transfer_cycle", "delegation_cycle"} <= {one.code for one in check(graph.made(50, 200))}
 
 
 def test_it_prints_both_sides_and_their_ratio(capsys: pytest.CaptureFixture[str]) -> None:

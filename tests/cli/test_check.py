@@ -1,6 +1,10 @@
 """``tenure check``: text, JSON and SARIF, and an exit code that serves a pipeline."""
 
+import io
+import sys
 from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import Tenure
 
@@ -58,6 +62,47 @@ def test_a_team_in_python_is_judged_as_it_is(folder: Path, tenure: Tenure) -> No
     (folder / "team.py").write_text(source)
     ran = tenure("check", "team.py", "--json")
     assert "unknown_agent" in [one["code"] for one in ran.json["findings"]]
+
+
+def test_a_source_that_is_neither_a_file_nor_a_team_is_a_wrong_command_line(folder: Path, tenure: Tenure) -> None:
+    (folder / "team.txt").write_text("team = 't'")
+    for source in ("team.txt", "none.tml", "./none", "none.py", "none.toml"):
+        assert tenure("check", source).code == 64
+    assert "neither a graph file nor a team" in tenure("check", "team.txt").err
+
+
+def test_several_files_are_judged_with_one_summary(folder: Path, tenure: Tenure) -> None:
+    good = 'team = "t"\nentry = "a"\n[fallback]\nperson = "person:lead"\n[agents.a]\n'
+    (folder / "good.toml").write_text(good)
+    ran = tenure("check", "good.toml", str(GRAPHS / "no_entry.toml"), str(GRAPHS / "unreachable.toml"))
+    told = [line for line in ran.out.splitlines() if not line.startswith("  next: ")]
+    assert [line.split(": ")[1] for line in told] == ["error no_entry", "warning unreachable"]
+    assert ran.err.splitlines() == ["3 graphs: 1 error, 1 warning"]
+    assert tenure("check", "good.toml").code == 0
+    assert tenure("check", "good.toml", "none.toml").code == 64
+
+
+def test_stdin_is_read_in_the_format_that_is_named(tenure: Tenure, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = b'{"team": "t", "entry": "b", "agents": {"a": {}}, "fallback": {"person": "person:lead"}}'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+    ran = tenure("check", "-", "--format", "json")
+    assert ran.out.startswith("<stdin>:1:15: error unknown_agent: ")
+    assert ran.code == 1
+
+
+def test_what_a_name_is_made_of_cannot_forge_a_line(folder: Path, tenure: Tenure) -> None:
+    name = r"x\u001b[31m\nteam.toml:1:1: error no_entry: "
+    agents = f'[agents.a]\n[agents."{name}"]\n'
+    (folder / "team.toml").write_text(f'team = "t"\nentry = "a"\nfallback.person = "person:lead"\n{agents}')
+    ran = tenure("check", "team.toml")
+    assert [line[:10] for line in ran.out.splitlines()] == ["team.toml:", "  next: Ad"]
+    assert "\x1b" not in ran.out
+
+
+def test_sarif_of_a_file_whose_name_is_no_uri(folder: Path, tenure: Tenure) -> None:
+    (folder / "our team.toml").write_bytes((GRAPHS / "unreachable.toml").read_bytes())
+    (result,) = tenure("check", "our team.toml", "--sarif").json["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "our%20team.toml"
 
 
 def test_graphs_are_listed_printed_and_adopted(folder: Path, tenure: Tenure) -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from tenure.graph import Graph
 from tenure.graph.checking import check, errors, placed
-from tenure.graph.checking.words import needs_result
 from tenure.graph.findings import CODES, Finding, Severity
-from tenure.graph.reading import read
+from tenure.graph.reading import parse, read
 
 ROOT = Path(__file__).parents[2]
 GRAPHS = Path(__file__).parent / "findings"
@@ -61,6 +60,18 @@ def test_every_code_stands_in_the_reference_with_its_next_step() -> None:
         assert f"| `{code}` | {severity} | {meaning} | {step} |" in page
 
 
+def test_every_code_has_an_example_in_the_reference_and_it_gives_that_finding() -> None:
+    sections = PAGE.read_text().split("\n### ")[1:]
+    assert [section.split("\n", 1)[0] for section in sections] == list(CODES)
+    for section in sections:
+        code, example = section.split("\n", 1)[0], section.split("```toml\n", 1)[1].split("```", 1)[0]
+        if "team = " not in example:
+            example = f'team = "t"\nentry = "a"\nfallback.person = "person:operator"\n{example}'
+        source = parse(example.encode(), ".toml")
+        found = source.problems if source.graph is None else check(source.graph)
+        assert [one.code for one in found] == [code]
+
+
 def test_errors_are_what_a_team_is_refused_for() -> None:
     for code, (severity, _, _) in CODES.items():
         source = read(GRAPHS / f"{code}.toml")
@@ -71,70 +82,3 @@ def test_errors_are_what_a_team_is_refused_for() -> None:
 def test_a_graph_of_nothing_but_an_agent_is_checked_without_a_file() -> None:
     graph = Graph(team="t", agents={})
     assert [(one.code, one.file, one.line) for one in errors(graph)] == [("no_agents", "", 0)]
-
-
-BACK = [
-    "get X from Y, then answer",
-    "get the balance from billing so that triage can reply",
-    "ask billing for the amount and come back",
-    "fetch the order from the shop, then go on",
-    "billing looks it up and reports back",
-    "report back to me with the outcome",
-    "returns the result to triage",
-    "returning its findings to the planner",
-    "return an answer to the caller",
-    "the result is needed for the reply",
-    "triage needs the result",
-    "the writer needs its answer to finish",
-    "waits for the answer of billing",
-    "waiting for its reply",
-    "ask the expert, so triage can answer",
-    "check the stock, then decide",
-    "look up the address, then continue",
-    "query the ledger so the agent can respond",
-    "collects the facts and hands the results back",
-    "gives them a look and sends the answer back",
-    "brings the report back",
-    "goes back to triage afterwards",
-    "the task comes back with a quote",
-    "obtain a quote from the partner",
-    "fetches the invoice from accounting",
-    "so that triage may go on with the ticket",
-]
-GOOD = [
-    "orders answers for every change of an order that has not left",
-    "returns answers for every refund and exchange of what was delivered",
-    "accounts answers for what the customer's account says",
-    "billing decides on refunds and answers for them",
-    "the expert answers to the customer from here on",
-    "legal owns the case to its end",
-    "a person has to decide, and signs for it",
-    "from here on the specialist talks to the customer",
-    "the night shift takes over what is left",
-    "only fraud may close these cases",
-    "the customer asked for a human",
-    "b answers for it",
-    "b is responsible for the whole delivery",
-    "the second line handles outages alone",
-    "the owner of the contract has changed",
-    "billing finishes it",
-    "payments are made by treasury, under its own authority",
-    "the account manager keeps the customer",
-    "triage is done with it",
-    "nobody else may speak for the bank",
-    "the region's team works in the customer's language",
-    "c decides",
-    "the incident commander leads until it is closed",
-    "hands over for good",
-    "it is a return, and returns are theirs",
-]
-
-
-@pytest.mark.parametrize("text", BACK)
-def test_words_that_need_the_result_back(text: str) -> None:
-    assert needs_result(text)
-
-
-@pytest.mark.parametrize("text", GOOD)
-def test_words_that_do_not(text: str) -> None:
-    assert not needs_result(text)

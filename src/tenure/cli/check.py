@@ -15,6 +15,7 @@ from tenure.cli.talk import emit, emit_json, plural, say
 
 if TYPE_CHECKING:
     from tenure.graph.findings import Finding
+    from tenure.protocol.graph import Graph
 
 FORMATS = (".toml", ".yaml", ".yml", ".json")
 
@@ -50,14 +51,21 @@ def check(sources: tuple[str, ...], *, fail_on: str, kind: str | None, as_sarif:
     elif json:
         emit_json({"findings": [_line(one) for one in found], "edges": edges})
     else:
-        for one in found:
-            place = f"{one.file}:{one.line}:{one.column}" if one.line else one.file
-            emit(f"{place}: {one.severity} {one.code}: {one.message}\n  next: {one.next_step}")
+        _tell(found)
         errors = sum(one.severity == "error" for one in found)
         graphs = plural(len(sources), "graph")
         say(f"{graphs}: {plural(errors, 'error')}, {plural(len(found) - errors, 'warning')}")
     grave = [one for one in found if fail_on in ("warning", one.severity)]
     return FOUND if grave else 0
+
+
+def _tell(findings: list[Finding]) -> None:
+    """One line for each finding, and one for its next step, whatever the names in a graph are made of."""
+    from tenure.graph.cast import printable
+
+    for one in findings:
+        place = f"{one.file}:{one.line}:{one.column}" if one.line else one.file
+        emit(f"{place}: {one.severity} {one.code}: {printable(one.message)}\n  next: {one.next_step}")
 
 
 def _line(one: Finding) -> dict[str, object]:
@@ -92,11 +100,30 @@ def _judged(source: str, kind: str | None) -> tuple[tuple[Finding, ...], list[di
             raise Misused(f"There is no graph file {path}.", code="no_graph", hint="name a file that exists")
         found = read(path)
     else:
-        from tenure.cli.teamfile import load_unchecked
-
-        graph = load_unchecked(source).graph
+        graph = _team(source)
         told = tuple(msgspec.structs.replace(one, file=source) for one in judge(graph))
         return told, [msgspec.to_builtins(one) for one in elements(graph)]
     if found.graph is None:
         return found.problems, []
     return placed(judge(found.graph), found), [msgspec.to_builtins(one) for one in elements(found.graph)]
+
+
+def _team(source: str) -> Graph:
+    """The graph of a team in Python: ``path/team.py`` or ``module``, each with ``:attribute`` or without."""
+    from importlib.util import find_spec
+
+    from tenure.cli.teamfile import load_unchecked
+    from tenure.errors import Refused
+
+    path = Path(source)
+    may_be_a_name = ":" in source or path.suffix == ".py"
+    if path.is_file() and not may_be_a_name:
+        hint = f"name a file that ends in {', '.join(FORMATS)} or .py"
+        raise Misused(f"{path} is neither a graph file nor a team.", code="no_graph", hint=hint)
+    try:
+        return load_unchecked(source).graph
+    except Refused:
+        top = source.partition(".")[0]
+        if may_be_a_name or (top.isidentifier() and find_spec(top) is not None):
+            raise
+    raise Misused(f"There is no graph file or team {path}.", code="no_graph", hint="name a file that exists")
