@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tenure import Complete, Done, Nudged, Settings, Team, Tenure, Transfer, Wait
+from tenure import Answered, Complete, Done, Nudged, Settings, Team, Tenure, Transfer, Wait
 from tenure.errors import Refused
 from tenure.ledger import Ledger
 from tenure.protocol import events as ev
@@ -276,8 +276,9 @@ async def test_used_up_transfers_are_told_and_then_end_the_task(ledger: Ledger) 
     assert (await handle.state()).transfers == 1
 
 
-async def test_a_cancellation_goes_before_the_end_by_a_turn(ledger: Ledger) -> None:
-    team = Team("t", ledger=ledger, settings=Settings(nudges=0, on_failure="fail"))
+@pytest.mark.parametrize("nudges", [0, 2])
+async def test_a_cancellation_goes_before_a_nudge_and_before_the_end_by_a_turn(ledger: Ledger, nudges: int) -> None:
+    team = Team("t", ledger=ledger, settings=Settings(nudges=nudges, on_failure="fail"))
     began, go = asyncio.Event(), asyncio.Event()
 
     @team.agent(entry=True)
@@ -318,3 +319,23 @@ async def test_a_wait_that_a_nudge_makes_does_not_hide_a_message_that_comes_mean
         return (await handle.state()).tenure is None
 
     await until(at_rest)
+
+
+async def test_a_nudge_that_was_heeded_is_not_told_again(ledger: Ledger) -> None:
+    """A decided turn clears the words, not the count: an agent that starts again and again comes to an end."""
+    told: list[str] = []
+    team = Team("t", ledger=ledger, settings=Settings(nudges=1, on_failure="fail"))
+
+    @team.agent(entry=True)
+    async def a(own: Tenure[Any]) -> Wait | Transfer[Any]:
+        told.append(own.nudge)
+        if len(told) > 1:
+            return Transfer("nobody")
+        assert isinstance(await own.turn([Transfer("nobody")]), Nudged)
+        assert isinstance(await own.turn([]), Answered)
+        return Wait("time", within=0.01)
+
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        assert (await handle.result(10)).reason == Reason.ROUTE_FORBIDDEN
+    assert told == ["", ""]

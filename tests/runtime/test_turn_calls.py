@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tenure import Call, Complete, Done, Settings, Team, Tenure, Transfer, Wait
+from tenure import Answered, Call, Complete, Done, Settings, Team, Tenure, Transfer, Wait
 from tenure.ledger import Ledger
 from tenure.protocol import events as ev
 from tenure.protocol.settings import Policy
-from tenure.protocol.vocabulary import Phase, WorkEnd
-from tests.runtime.harness import BRIEF, Desk, Vault, events, in_phase, names, owned_by, until
+from tenure.protocol.vocabulary import Phase, Reason, WorkEnd
+from tests.runtime.harness import BRIEF, SHORT_LEASE, Desk, Line, Vault, events, in_phase, names, owned_by, until
 
 EDGES = {"b": "b answers from here on", "c": "c does too"}
 
@@ -315,3 +316,88 @@ async def test_a_cancellation_while_calls_run_beside_a_decided_transfer_wins(led
         task = await in_phase(handle, Phase.CANCELLED)
     assert (task.hop_count, task.transfers, note.asked) == (0, 0, 1)
     assert await events(ledger, handle.task_id, ev.HandoffInitiated) == []
+
+
+@pytest.mark.parametrize("policy", ["helper", "local", "external", "critical"])
+async def test_what_a_call_of_any_class_brings_goes_along(ledger: Ledger, policy: str) -> None:
+    """Also of a helper, which has no row on the books."""
+    note = Tool()
+    (agent, _, done, works), task_id = await result_of(
+        handing_over(ledger, [Call("note", note, policy=policy), Transfer("b")])
+    )
+    assert (agent, done, works, note.began) == ("b", [["note", "done", "answer"]], [], 1)
+    assert len(await events(ledger, task_id, ev.WorkStarted)) == (policy != "helper")
+
+
+async def test_calls_that_ran_before_are_facts_of_their_own_turn_and_go_along_only_if_stated(ledger: Ledger) -> None:
+    """What an earlier turn brought was answered to the handler; the payload carries what the handler states of it."""
+    first, second = Tool(), Tool()
+    team = Team("t", ledger=ledger)
+
+    @team.agent(entry=True, may_transfer={"b": "b answers"})
+    async def a(own: Tenure[Any]) -> Any:
+        answered = await own.turn([Call("first", first)])
+        assert isinstance(answered, Answered)
+        stated = tuple(replace(fact, id=f"a:{fact.id}") for fact in answered.facts)
+        return await own.turn([Call("second", second), Transfer("b", done=stated)])
+
+    @team.agent
+    async def b(own: Tenure[Any]) -> Complete[Any]:
+        return Complete(sorted([fact.what, fact.origin] for fact in own.payload.done))
+
+    value, _ = await result_of(team)
+    assert value == [["first", "claimed"], ["second", "work"]], "what is handed on is a claim of the sender"
+    assert (first.began, second.began) == (1, 1)
+
+
+async def test_a_sender_that_is_lost_while_its_calls_run_has_handed_over(ledger: Ledger) -> None:
+    """Its lease ends, not its process: the ledger hands over what was frozen, and the late end of the call is kept."""
+    line, note = Line(ledger), Tool(gate=asyncio.Event(), stubborn=True)
+    began: list[str] = []
+
+    def team_on(way: Ledger) -> Team:
+        team = Team("t", ledger=way, settings=SHORT_LEASE)
+
+        @team.agent(entry=True, may_transfer={"b": "b answers"})
+        async def a(own: Tenure[Any]) -> Any:
+            began.append("a")
+            return await own.turn([Call("note", note, policy=BRIEF), Transfer("b", "frozen")])
+
+        @team.agent
+        async def b(own: Tenure[Any]) -> Complete[Any]:
+            began.append("b")
+            message = await own.receive(timeout=10)
+            return Complete([own.input, [[fact.what, fact.outcome] for fact in own.in_flight.works], message is None])
+
+        return team
+
+    one, two = team_on(line.ledger), team_on(ledger)
+    async with one.worker(name="w1", drain=0):
+        handle = await two.submit(goal="g")
+
+        async def noting() -> bool:
+            return bool(note.began)
+
+        await until(noting)
+        line.cut()
+        async with two.worker(name="w2"):
+            await owned_by(handle, "b")
+            line.mend()
+            assert note.gate is not None
+            note.gate.set()
+
+            async def told() -> bool:
+                return not (await handle.state()).works
+
+            await until(told)
+            await handle.send("and now?")
+            data, works, alone = (await handle.result(10)).value
+    assert (data, alone, began, note.began) == ("frozen", False, ["a", "b"], 1)
+    assert sorted(works) == [["a", "unknown"], ["note", "unknown"]], "the handler and its call, not seen to end by then"
+    (moved,) = await events(ledger, handle.task_id, ev.HandoffInitiated)
+    (decided,) = await events(ledger, handle.task_id, ev.TurnDecided)
+    assert moved.handoff_id == decided.pending.handoff_id
+    assert (await events(ledger, handle.task_id, ev.TenureEnded))[0].reason == Reason.LEASE_LOST
+    late = {one.work_id: one.how for one in await events(ledger, handle.task_id, ev.WorkStopped) if one.late}
+    assert set(late.values()) <= {WorkEnd.RETURNED, WorkEnd.CANCELLED}
+    assert len(late) == 2
