@@ -93,6 +93,7 @@ GOOD = [
     "what comes from abroad is theirs",
     "it is theirs from then on",
     "billing lets the customer know",
+    "ask the customer first, then triage does not reply any more",
     "",
 ]
 OF_TRIAGE = [
