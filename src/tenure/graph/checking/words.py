@@ -95,17 +95,19 @@ _NOT = re.compile(
     r"(?:\s+[\w']+){0,4}\s*$"
 )
 """A negation that still holds at the end of a clause's beginning."""
+_NUMBER = re.compile(r"\d+")
 _NOT_INSIDE = re.compile(r"\b(?:not|no|never|nothing|without|cannot)\b|n't\b")
 
 
 def needs_result(text: str, sender: str = "", receiver: str = "") -> bool:
     """Whether a description says that the sender needs the result to go on: then it is a delegation."""
-    return _needed(_marked(_marked(text.lower(), receiver.lower(), _RECEIVER), sender.lower(), _SENDER))
+    text = _marked(_marked(text.lower(), receiver.lower(), _RECEIVER), sender.lower(), _SENDER)
+    return _needed(_NUMBER.sub("0", text))
 
 
 @lru_cache(maxsize=4096)
 def _needed(text: str) -> bool:
-    """The same of a text in lower case whose names are marked: many edges say the same of other agents."""
+    """The same of a text in lower case, with names marked: many edges say the same of other agents and numbers."""
     patterns = dict.fromkeys(_PATTERNS[word] for word in _words(text) if word in _PATTERNS)
     text = " ".join(text.split())
     return any(not _negated(text, found) for pattern in patterns for found in pattern.finditer(text))
