@@ -1,6 +1,5 @@
 """Each part of a graph stands where a person would point at, in every way in which a format can write it."""
 
-import time
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from tenure.graph.places import Places
 from tenure.graph.reading import parse
 from tenure.graph.writing import write_toml
 from tests.graph.any_graph import GRAPHS
+from tests.graph.counting import calls_of
 
 Place = tuple[int, int]
 
@@ -183,13 +183,10 @@ def edges(count: int, suffix: str) -> str:
 
 
 @pytest.mark.parametrize("suffix", [".toml", ".json", ".yaml"])
-def test_eight_times_the_edges_cost_about_eight_times_as_much(suffix: str) -> None:
-    def cost(count: int) -> float:
+def test_eight_times_the_edges_take_about_eight_times_as_many_calls(suffix: str) -> None:
+    def calls(count: int) -> int:
         content = edges(count, suffix)
-        begin = time.process_time()
         assert parse(content, suffix).graph is not None
-        return time.process_time() - begin
+        return calls_of(lambda: parse(content, suffix))
 
-    cost(100)
-    small = min(cost(500) for _ in range(3))
-    assert min(cost(4_000) for _ in range(2)) < 24 * small  # quadratic would be 64 times
+    assert calls(2_000) < 10 * calls(250)  # quadratic would be 64 times

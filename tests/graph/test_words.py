@@ -1,7 +1,5 @@
 """What a transfer says in words: whether its sender needs the result back, or only somebody else does."""
 
-import time
-
 import pytest
 
 from tenure.graph import Edge, EdgeKind, Graph
@@ -156,14 +154,3 @@ def test_the_same_words_are_judged_anew_for_other_agents() -> None:
     )
     (found,) = word_findings(Graph(team="t", edges=edges))
     assert (found.code, found.where) == ("needs_result", ("edges", 1, "description"))
-
-
-@pytest.mark.parametrize("text", ["get so can ", "so that can ", "ask then ", "need a ", "send it ", "get from "])
-def test_a_long_text_costs_by_its_length(text: str) -> None:
-    def cost(times: int) -> float:
-        begun = time.process_time()
-        needs_result(f"{times} {text * times}")
-        return time.process_time() - begun
-
-    cost(100)
-    assert cost(5_000) < 40 * max(cost(500), 0.001)  # quadratic would be 100 times
