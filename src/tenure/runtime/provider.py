@@ -1,7 +1,17 @@
 """What an adapter of an outside system implements. Its methods say which evidence the system can give.
 
-Only :meth:`Provider.apply` is required. A provider that adds ``lookup``, ``seal``, ``cancel`` or ``compensate`` gives
-the runtime a way out of doubt; one that adds none leaves an effect in doubt to a person.
+Only :meth:`Provider.apply` is required. Each optional method gives the runtime a way out of doubt, or a way back; a
+provider that has none leaves an effect in doubt to a person:
+
+==========================================  ==================================================================
+``lookup(request, *, key)``                 what became of it: an answer, ``NotFound`` or ``Inconclusive``
+``seal(request, *, key)``                   see to it that nothing with this key can land any more
+``cancel(request, *, key)``                 ask for the end of what was taken on, and say what was *seen*
+``compensate(request, *, key)``             undo what is confirmed, under a key of its own
+``lookup_compensation(request, *, key)``    what became of the undoing
+==========================================  ==================================================================
+
+Each of them gets ``reference=`` too, the provider's own name for the effect, if it has a parameter of that name.
 """
 
 from __future__ import annotations
@@ -50,7 +60,12 @@ class Cancelled(Struct, frozen=True):
 
 
 class NotFound(Struct, frozen=True):
-    """A look-up found nothing. By itself it proves nothing: a request may still be on its way."""
+    """A look-up found nothing. By itself it proves nothing: a request may still be on its way.
+
+    ``final`` is the provider's word that nothing with this key is in flight or can land any more.
+    """
+
+    final: bool = False
 
 
 class Inconclusive(Struct, frozen=True):
@@ -76,12 +91,16 @@ class Provider:
     Attributes:
         name: stable; part of every intent.
         idempotent_for: seconds for which the system answers a repeated key from its record; 0 when it does not.
+        key_scope: where a key counts at the system, for example an account: a key repeated elsewhere is a new one.
         in_flight_limit: longest time in seconds that a sent request can still land; 0 when unknown.
+        undo_idempotent_for: ``idempotent_for``, of ``compensate``.
     """
 
     name: str = ""
     idempotent_for: float = 0
+    key_scope: str = ""
     in_flight_limit: float = 0
+    undo_idempotent_for: float = 0
 
     def intent_key(self, request: Any) -> str:
         """The business intent of a request, when the caller names no key: by default the whole request."""
