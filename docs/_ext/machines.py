@@ -11,20 +11,32 @@ from typing import Any, ClassVar
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from tenure.protocol import machines
+from tenure.protocol import evidence, machines
 
 Moves = Mapping[str, Mapping[str, str]]
 """State → event → next state; for effects and evidence the event is empty text."""
 
 BEGINNINGS = {"TASK": "offered", "HANDOFF": "INITIATED", "OFFER": "open", "WORK": "running", "EFFECT": "intended"}
-NAMES = (*BEGINNINGS, "EVIDENCE", "EVIDENCE_FROM")
+EVIDENCE = {
+    "EVIDENCE": "can speak for",
+    "WORK_EVIDENCE": "can speak for",
+    "EVIDENCE_FROM": "can only come from a call to",
+    "SHOWN_BY": "can show",
+    "FINDINGS": "can be attested as",
+}
+"""Tables of :mod:`tenure.protocol.evidence`, with what they say of a row."""
+NAMES = (*BEGINNINGS, *EVIDENCE)
+
+
+def _table(name: str) -> Mapping[Any, Any]:
+    found: Mapping[Any, Any] = getattr(evidence if name in EVIDENCE else machines, name)
+    return found
 
 
 def moves(name: str) -> list[tuple[str, str, str]]:
     """Every move of a machine as (state, event, next state), in the table's order. Effects move by evidence alone."""
-    table: Mapping[Any, Any] = getattr(machines, name)
     found: list[tuple[str, str, str]] = []
-    for state, row in table.items():
+    for state, row in _table(name).items():
         if isinstance(row, Mapping):
             found += [(str(state), str(event), str(target)) for event, target in row.items()]
         else:
@@ -34,12 +46,12 @@ def moves(name: str) -> list[tuple[str, str, str]]:
 
 def states(name: str) -> list[str]:
     """Every state of a machine, in the table's order."""
-    return [str(state) for state in getattr(machines, name)]
+    return [str(state) for state in _table(name)]
 
 
 def finals(name: str) -> list[str]:
     """States that nothing leaves."""
-    return [str(state) for state, row in getattr(machines, name).items() if not row]
+    return [str(state) for state, row in _table(name).items() if not row]
 
 
 def diagram(name: str) -> str:
@@ -51,7 +63,7 @@ def diagram(name: str) -> str:
 
 def table(name: str) -> str:
     """Every move as a Markdown table, one line for each pair of states."""
-    if name.startswith("EVIDENCE"):
+    if name in EVIDENCE:
         return _evidence(name)
     events: dict[tuple[str, str], list[str]] = {}
     for state, event, target in moves(name):
@@ -66,11 +78,11 @@ def table(name: str) -> str:
 
 
 def _evidence(name: str) -> str:
-    head = "can speak for" if name == "EVIDENCE" else "can only come from a call to"
     rows: dict[str, list[str]] = {}
     for kind, _, target in moves(name):
         rows.setdefault(kind, []).append(f"`{target}`")
-    lines = [f"| evidence | {head} |", "| --- | --- |"]
+    first = {"SHOWN_BY": "call", "FINDINGS": "effect"}.get(name, "evidence")
+    lines = [f"| {first} | {EVIDENCE[name]} |", "| --- | --- |"]
     return "\n".join(lines + [f"| `{kind}` | {', '.join(targets)} |" for kind, targets in rows.items()])
 
 

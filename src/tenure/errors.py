@@ -81,6 +81,7 @@ CODES: dict[str, tuple[str, NextAction]] = {
     "intent_conflict": ("The same intent was recorded with another request.", NextAction.ASK),
     "attempt_open": ("An attempt of this effect is in flight.", NextAction.WAIT),
     "attempt_unsafe": ("Another call could act twice: no proof allows it.", NextAction.RECONCILE),
+    "owner_needed": ("Only the owner of the task may do this to the effect.", NextAction.ASK),
     "version_conflict": ("The effect has changed since it was read.", NextAction.RECONCILE),
     "evidence_insufficient": ("This evidence does not settle that state.", NextAction.RECONCILE),
     # the runtime and its files

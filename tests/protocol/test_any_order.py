@@ -18,9 +18,9 @@ from tenure.errors import TenureError
 from tenure.protocol import commands as cmd
 from tenure.protocol import events as ev
 from tenure.protocol.decide.effects import may_apply_again
-from tenure.protocol.machines import EVIDENCE
+from tenure.protocol.evidence import EVIDENCE
+from tenure.protocol.outside import Effect
 from tenure.protocol.settings import CRITICAL, EXTERNAL, LOCAL
-from tenure.protocol.state import Effect
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Gate, Purpose, Reason, WaitOn, WorkEnd, WorkKind
 from tests.protocol.world import ROOT, Owner, World, body
 

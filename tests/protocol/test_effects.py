@@ -6,9 +6,11 @@ import pytest
 
 from tenure.protocol import commands as cmd
 from tenure.protocol import events as ev
-from tenure.protocol.machines import EFFECT, EVIDENCE
+from tenure.protocol.evidence import EVIDENCE
+from tenure.protocol.machines import EFFECT
+from tenure.protocol.outside import Effect
 from tenure.protocol.settings import CRITICAL, EXTERNAL
-from tenure.protocol.state import Candidate, Effect
+from tenure.protocol.state import Candidate
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Purpose
 from tests.protocol.world import Owner, World, body
 

@@ -8,20 +8,12 @@ from msgspec.structs import replace
 
 from tenure.errors import Refused
 from tenure.protocol import events as ev
+from tenure.protocol.evidence import EVIDENCE, EVIDENCE_FROM
 from tenure.protocol.evolve import evolve, evolve_effect
-from tenure.protocol.machines import EFFECT, EVIDENCE, EVIDENCE_FROM, HANDOFF, OFFER, TASK, WORK
+from tenure.protocol.machines import EFFECT, HANDOFF, OFFER, TASK, WORK
+from tenure.protocol.outside import Effect
 from tenure.protocol.settings import LOCAL
-from tenure.protocol.state import (
-    Candidate,
-    Effect,
-    Hop,
-    Offer,
-    Pickup,
-    Question,
-    Task,
-    Wait,
-    Work,
-)
+from tenure.protocol.state import Candidate, Hop, Offer, Pickup, Question, Task, Wait, Work
 from tenure.protocol.vocabulary import (
     EffectState,
     EvidenceKind,

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tenure.protocol.decide.effects import absence_proven, may_apply_again
+from tenure.protocol.decide.effects import may_apply_again
+from tenure.protocol.decide.evidence import absence_proven
 from tenure.protocol.settings import EXTERNAL
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Purpose
 from tests.protocol.world import Owner, World

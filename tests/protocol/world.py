@@ -24,9 +24,10 @@ from tenure.protocol.decide import Verdict, decide, decide_heartbeat, next_deadl
 from tenure.protocol.events import decode_event, encode_event, event_tag
 from tenure.protocol.evolve import evolve, evolve_effect, evolve_tree, fold
 from tenure.protocol.graph import Graph
+from tenure.protocol.outside import Effect
 from tenure.protocol.payload import Payload
 from tenure.protocol.settings import LOCAL, Limits, Policy, Settings
-from tenure.protocol.state import Books, Candidate, Effect, Task, Tree
+from tenure.protocol.state import Books, Candidate, Task, Tree
 from tenure.protocol.turns import Ruling
 from tenure.protocol.vocabulary import (
     EffectState,

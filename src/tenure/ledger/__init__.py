@@ -6,6 +6,7 @@ from tenure.errors import Refused
 from tenure.ledger.api import (
     Beat,
     Beaten,
+    EffectRow,
     Instance,
     Ledger,
     Message,
@@ -22,6 +23,7 @@ from tenure.ledger.clock import Clock, system_clock
 __all__ = [
     "Beat",
     "Beaten",
+    "EffectRow",
     "Instance",
     "Ledger",
     "Message",

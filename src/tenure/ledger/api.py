@@ -19,7 +19,8 @@ from tenure.protocol.body import Body
 from tenure.protocol.commands import Command, Receipt
 from tenure.protocol.events import Event
 from tenure.protocol.graph import Graph
-from tenure.protocol.state import Effect, Task, Tree
+from tenure.protocol.outside import Effect
+from tenure.protocol.state import Task, Tree
 from tenure.protocol.vocabulary import OfferKind, Phase
 
 
@@ -77,6 +78,13 @@ class TaskRow(Struct, frozen=True, kw_only=True):
     position: int
     overdue_ms: int
     lease_until: int
+
+
+class EffectRow(Struct, frozen=True, kw_only=True):
+    """An effect in a list. ``position`` is that of its intent's event."""
+
+    effect: Effect
+    position: int
 
 
 class Beat(Struct, frozen=True, kw_only=True):
@@ -272,6 +280,22 @@ class Ledger(ABC):
     @abstractmethod
     async def effects(self, task_id: str, *, open_only: bool = False) -> list[Effect]:
         """Effects of a task, oldest first, settled ones too."""
+
+    @abstractmethod
+    async def effects_due(self, *, limit: int = 100) -> list[Effect]:
+        """Effects of all tasks after which somebody should look by now, the longest due first.
+
+        Those that are open, and those that happened although their task ended without success, where their policy
+        says that they are undone then.
+        """
+
+    @abstractmethod
+    async def effect_rows(self, *, open_only: bool = False, after: int = 0, limit: int = 100) -> list[EffectRow]:
+        """Effects of all tasks in order of their intents, after a ``position``; only those that need somebody."""
+
+    @abstractmethod
+    async def residual(self, *, after: int = 0, limit: int = 100) -> list[TaskRow]:
+        """Tasks with residual work, ended ones too, in order of their submission, after a ``position``."""
 
     @abstractmethod
     async def effect_counts(self) -> dict[str, int]:

@@ -16,8 +16,9 @@ from tenure.protocol.body import Body
 from tenure.protocol.commands import Command, Receipt, Submit, bodies_of, encode_command
 from tenure.protocol.decide import Verdict, decide, next_deadline
 from tenure.protocol.events import encode_event
-from tenure.protocol.state import Books, Effect, Offer, Task, Tree
-from tenure.protocol.vocabulary import OfferState
+from tenure.protocol.outside import Effect
+from tenure.protocol.state import Books, Offer, Task, Tree
+from tenure.protocol.vocabulary import OfferState, WorkState
 
 EventRow = tuple[int, str, str, int, int, bytes, bytes]
 """position, root_id, task_id, seq, epoch, digest, the event as JSON."""
@@ -27,8 +28,8 @@ OfferRow = tuple[str, str, str, int, int, str, str, int, int]
 """root_id, task_id, agent, position, epoch, kind, payload, issued_at, deadline."""
 HoldingRow = tuple[str, str, str, str]
 """instance_id, root_id, task_id, source: the task itself (empty) or the effect whose sender it is."""
-EffectColumns = tuple[str, str, str, str, str, int, int]
-"""root_id, effect_id, task_id, intent, phase, settled (0 or 1), version."""
+EffectColumns = tuple[str, str, str, str, str, int, int, int]
+"""root_id, effect_id, task_id, intent, phase, settled (0 or 1), version, check_at."""
 
 encode_receipt = msgspec.json.Encoder().encode
 decode_receipt = msgspec.json.Decoder(Receipt).decode
@@ -253,4 +254,9 @@ def effect_columns(effect: Effect) -> EffectColumns:
     """What stands beside an effect's state, so that its row is found."""
     state = effect.state
     key = (effect.root_id, effect.effect_id, effect.task_id, effect.intent)
-    return (*key, state.value, int(state.settled), effect.version)
+    return (*key, state.value, int(state.settled), effect.version, effect.next_check)
+
+
+def residual_of(task: Task) -> int:
+    """How many works of a task are residual."""
+    return sum(work.state is WorkState.RESIDUAL for work in task.works)

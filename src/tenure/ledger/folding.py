@@ -20,7 +20,8 @@ from tenure.ledger.commit import (
 )
 from tenure.protocol import events as ev
 from tenure.protocol.evolve import evolve, evolve_effect
-from tenure.protocol.state import Effect, Task
+from tenure.protocol.outside import Effect
+from tenure.protocol.state import Task
 
 
 class Folded:

@@ -14,6 +14,7 @@ from tenure.ledger import rows
 from tenure.ledger.api import (
     Beat,
     Beaten,
+    EffectRow,
     Instance,
     Ledger,
     Message,
@@ -26,7 +27,7 @@ from tenure.ledger.api import (
     root_of,
 )
 from tenure.ledger.clock import Clock, system_clock
-from tenure.ledger.commit import Held
+from tenure.ledger.commit import Held, residual_of
 from tenure.ledger.erasing import check_erasable, digests_of
 from tenure.ledger.memory_shelf import MemoryShelf, verify_shelf
 from tenure.ledger.shelf import again, refusal, run
@@ -35,7 +36,8 @@ from tenure.protocol.body import Body
 from tenure.protocol.commands import Command, Receipt
 from tenure.protocol.decide import next_deadline
 from tenure.protocol.graph import Graph
-from tenure.protocol.state import Effect, Task, Tree
+from tenure.protocol.outside import Effect
+from tenure.protocol.state import Task, Tree
 from tenure.protocol.vocabulary import OfferKind, Phase
 
 
@@ -190,6 +192,34 @@ class MemoryLedger(Ledger):
         with self._using():
             mine = [effect for effect in self._shelf.effects.values() if effect.task_id == task_id]
             return [effect for effect in mine if not (open_only and effect.state.settled)]
+
+    async def effects_due(self, *, limit: int = 100) -> list[Effect]:
+        """See :meth:`Ledger.effects_due`."""
+        with self._using():
+            now = self._clock()
+            due = [effect for effect in self._shelf.effects.values() if 0 < effect.next_check <= now]
+            return sorted(due, key=lambda effect: effect.next_check)[:limit]
+
+    async def effect_rows(self, *, open_only: bool = False, after: int = 0, limit: int = 100) -> list[EffectRow]:
+        """See :meth:`Ledger.effect_rows`."""
+        with self._using():
+            positions = self._shelf.effect_positions
+            found = [
+                EffectRow(effect=effect, position=positions[key])
+                for key, effect in self._shelf.effects.items()
+                if positions[key] > after and (not open_only or effect.next_check or not effect.state.settled)
+            ]
+            return found[:limit]
+
+    async def residual(self, *, after: int = 0, limit: int = 100) -> list[TaskRow]:
+        """See :meth:`Ledger.residual`."""
+        with self._using():
+            found = [
+                task_id
+                for task_id, position in self._shelf.positions.items()
+                if position > after and residual_of(self._shelf.tasks[task_id].task)
+            ]
+            return [self._row(task_id) for task_id in found[:limit]]
 
     async def effect_counts(self) -> dict[str, int]:
         """See :meth:`Ledger.effect_counts`."""

@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tenure.ledger.api import Instance, Refusal, SavedGraph, Verification
-from tenure.ledger.commit import EventRow, Held, HoldingRow, InputRow, OfferRow, Plan, effect_columns, encode_receipt
+from tenure.ledger.commit import (
+    EventRow,
+    Held,
+    HoldingRow,
+    InputRow,
+    OfferRow,
+    Plan,
+    effect_columns,
+    encode_receipt,
+    residual_of,
+)
 from tenure.ledger.shelf import Conflict
 from tenure.ledger.verifying import Stored, Verifier
 from tenure.protocol.body import Body
 from tenure.protocol.decide import next_deadline
 from tenure.protocol.graph import Graph
-from tenure.protocol.state import Effect, Tree
+from tenure.protocol.outside import Effect
+from tenure.protocol.state import Tree
 
 
 class MemoryShelf:
@@ -24,6 +35,7 @@ class MemoryShelf:
         self.positions: dict[str, int] = {}
         self.trees: dict[str, Tree] = {}
         self.effects: dict[tuple[str, str], Effect] = {}
+        self.effect_positions: dict[tuple[str, str], int] = {}
         self.by_intent: dict[tuple[str, str], list[str]] = {}
         self.bodies: dict[tuple[str, str], Body | None] = {}
         self.inputs: dict[str, list[InputRow]] = {}
@@ -113,6 +125,7 @@ class MemoryShelf:
             effect = write.effect
             self.effects[plan.root_id, effect.effect_id] = effect
             if not write.before:
+                self.effect_positions[plan.root_id, effect.effect_id] = write.position
                 self.by_intent.setdefault((plan.root_id, effect.intent), []).append(effect.effect_id)
 
 
@@ -148,6 +161,7 @@ def _stored(shelf: MemoryShelf, held: Held) -> Stored:
         phase=task.phase.value,
         due_at=next_deadline(task, held.lease_until),
         lease_until=held.lease_until,
+        residual=residual_of(task),
         head=held.head,
         task=task,
         effects=[(effect_columns(one), one) for one in shelf.effects.values() if one.task_id == task.task_id],

@@ -10,7 +10,8 @@ from tenure.ledger.api import Refusal, root_of
 from tenure.ledger.commit import Held, Plan, View, command_digest, decode_receipt, plan
 from tenure.protocol import commands as cmd
 from tenure.protocol.graph import Graph
-from tenure.protocol.state import Books, Effect, Task, Tree
+from tenure.protocol.outside import Effect
+from tenure.protocol.state import Books, Task, Tree
 from tenure.protocol.vocabulary import EffectState
 
 T = TypeVar("T")
@@ -45,27 +46,14 @@ NO_TREE = frozenset(
         cmd.CloseRoute,
         cmd.Intend,
         cmd.AttemptEffect,
+        cmd.AskAboutEffect,
         cmd.Send,
     }
 )
 """Commands that neither end nor open a task: the tree's counters are not loaded for them."""
 
 
-NO_GRAPH = frozenset(
-    {
-        cmd.Claim,
-        cmd.Acknowledge,
-        cmd.Advance,
-        cmd.See,
-        cmd.StartWork,
-        cmd.LocateWork,
-        cmd.CancelWork,
-        cmd.OpenRoute,
-        cmd.CloseRoute,
-        cmd.AttemptEffect,
-        cmd.Send,
-    }
-)
+NO_GRAPH = NO_TREE - {cmd.Intend}
 """Commands for which the routing graph has nothing to say."""
 
 
@@ -73,7 +61,7 @@ PICKS_UP = frozenset({cmd.Claim, cmd.Acknowledge})
 """Commands by which an instance becomes responsible for a task."""
 
 
-NAMES_EFFECT = frozenset({cmd.Intend, cmd.AttemptEffect, cmd.RecordOutcome, cmd.Attest})
+NAMES_EFFECT = frozenset({cmd.Intend, cmd.AttemptEffect, cmd.RecordOutcome, cmd.AskAboutEffect, cmd.Attest})
 """Commands about one effect."""
 
 

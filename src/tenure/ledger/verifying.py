@@ -18,6 +18,7 @@ from tenure.ledger.commit import (
     OfferRow,
     decode_receipt,
     effect_columns,
+    residual_of,
 )
 from tenure.ledger.folding import Folded
 from tenure.protocol.body import Body
@@ -25,7 +26,8 @@ from tenure.protocol.decide import next_deadline
 from tenure.protocol.events import decode_event
 from tenure.protocol.evolve import evolve_tree
 from tenure.protocol.graph import read_graph
-from tenure.protocol.state import Effect, Task, Tree
+from tenure.protocol.outside import Effect
+from tenure.protocol.state import Task, Tree
 
 MOST_PROBLEMS = 1_000
 """How many findings are told one by one."""
@@ -43,6 +45,7 @@ class Stored(Struct):
     phase: str
     due_at: int | None
     lease_until: int
+    residual: int
     head: bytes
     task: Task | None
     effects: list[tuple[EffectColumns, Effect | None]]
@@ -216,8 +219,9 @@ class Verifier:
             return
         if stored.due_at != next_deadline(task, stored.lease_until):
             self._different(f"{task_id}: its deadline is stored as {stored.due_at}.")
-        if (stored.revision, stored.phase) != (task.revision, task.phase.value):
-            row = f"revision {stored.revision}, {stored.phase}"
+        said = (stored.revision, stored.phase, stored.residual)
+        if said != (task.revision, task.phase.value, residual_of(task)):
+            row = f"revision {stored.revision}, {stored.phase}, {stored.residual} residual"
             self._different(f"{task_id}: its row says {row}; its state does not.")
         if stored.position != folded.position:
             self._different(f"{task_id}: its row says position {stored.position}; its first event does not.")

@@ -10,11 +10,9 @@ from collections.abc import Mapping
 
 from tenure.protocol.vocabulary import (
     EffectState,
-    EvidenceKind,
     HandoffState,
     OfferState,
     Phase,
-    Purpose,
     WorkState,
 )
 
@@ -136,40 +134,13 @@ EFFECT: Mapping[EffectState, frozenset[EffectState]] = {
     E.ACCEPTED: frozenset({E.CONFIRMED, E.FAILED, E.CANCELLED, E.IN_DOUBT}),
     E.IN_DOUBT: frozenset({E.ACCEPTED, E.CONFIRMED, E.REFUSED, E.ABSENT, E.CANCELLED, E.ATTESTED}),
     E.ABSENT: frozenset({E.INTENDED}) | SETTLED_MOVES,
-    E.CONFIRMED: frozenset({E.COMPENSATING}) | SETTLED_MOVES,
-    E.COMPENSATING: frozenset({E.COMPENSATED, E.COMPENSATION_FAILED}),
-    E.COMPENSATION_FAILED: frozenset({E.COMPENSATING}),
+    E.CONFIRMED: frozenset({E.COMPENSATING, E.ATTESTED}) | SETTLED_MOVES,
+    E.COMPENSATING: frozenset({E.COMPENSATED, E.COMPENSATION_FAILED, E.ATTESTED}),
+    E.COMPENSATION_FAILED: frozenset({E.COMPENSATING, E.ATTESTED}) | SETTLED_MOVES,
     E.REFUSED: SETTLED_MOVES,
     E.FAILED: SETTLED_MOVES,
     E.CANCELLED: SETTLED_MOVES,
-    E.ATTESTED: SETTLED_MOVES,
+    E.ATTESTED: frozenset({E.INTENDED, E.COMPENSATING}) | SETTLED_MOVES,
     E.COMPENSATED: SETTLED_MOVES,
     E.DISPUTED: frozenset({E.ATTESTED}),
 }
-
-EVIDENCE: Mapping[EvidenceKind, frozenset[EffectState]] = {
-    EvidenceKind.RESPONSE: frozenset(
-        {E.ACCEPTED, E.CONFIRMED, E.REFUSED, E.FAILED, E.CANCELLED, E.COMPENSATED, E.COMPENSATION_FAILED}
-    ),
-    EvidenceKind.LOOKUP: frozenset({E.ACCEPTED, E.CONFIRMED, E.REFUSED, E.FAILED, E.CANCELLED, E.COMPENSATED}),
-    EvidenceKind.NOT_SENT: frozenset({E.ABSENT}),
-    EvidenceKind.SEALED: frozenset({E.ABSENT}),
-    EvidenceKind.NOT_FOUND_AFTER_DEATH: frozenset({E.ABSENT}),
-    EvidenceKind.ATTESTATION: frozenset({E.ATTESTED}),
-    EvidenceKind.NONE: frozenset({E.IN_DOUBT}),
-}
-"""Which state each kind of evidence can speak for. ``none`` (a time-out, an exception) settles nothing."""
-
-EVIDENCE_FROM: Mapping[EvidenceKind, frozenset[Purpose]] = {
-    EvidenceKind.LOOKUP: frozenset({Purpose.LOOKUP, Purpose.SEAL}),
-    EvidenceKind.NOT_SENT: frozenset({Purpose.APPLY}),
-    EvidenceKind.SEALED: frozenset({Purpose.SEAL, Purpose.LOOKUP}),
-    EvidenceKind.NOT_FOUND_AFTER_DEATH: frozenset({Purpose.LOOKUP}),
-}
-"""Which kind of call can yield which evidence; kinds that are not listed may come from any."""
-
-SHOWN_BY: Mapping[Purpose, frozenset[EffectState]] = {
-    Purpose.CANCEL: frozenset({E.ACCEPTED, E.CONFIRMED, E.CANCELLED, E.IN_DOUBT}),
-}
-"""Which states a call can show; calls that are not listed may show any. A cancellation that was refused, or failed,
-says that the cancellation did not happen, and nothing about the effect."""

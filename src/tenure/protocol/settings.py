@@ -23,12 +23,18 @@ class Policy(Struct, frozen=True, kw_only=True):
         grace_ms: how long a cancelled work may take before it is declared residual.
         booked: whether it gets a row in the ledger; ``helper`` work is only counted.
         gate: what must be over before another owner may act.
+        doubt: what a reconciler may do with an effect in doubt: ``retry`` makes it happen, where one more call
+            cannot act twice; ``look`` only finds out.
+        orphan: what becomes of an effect that turns out to have happened after its task ended without success:
+            ``keep`` it, or ``compensate``.
     """
 
     name: str
     grace_ms: int
     booked: bool = True
     gate: Gate = Gate.ROUTING_RETIRED
+    doubt: Literal["retry", "look"] = "retry"
+    orphan: Literal["keep", "compensate"] = "keep"
 
 
 HELPER = Policy(name="helper", grace_ms=SECOND, booked=False)
@@ -77,6 +83,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         calls_ms: how long the calls beside a transfer may take before they are asked to end.
         repeats: how often an edge may be used again without progress.
         approval_ms: how long a person's approval of an effect holds.
+        checks: how often a reconciler looks after one open effect before a person is asked.
         takeovers: how often a lost tenure is offered again before a person is asked.
         payload_bytes: size limit of the sender's part.
         unread: limit of input that nobody has consumed.
@@ -107,6 +114,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     calls_ms: int = 10 * SECOND
     repeats: int = 2
     approval_ms: int = HOUR
+    checks: int = 8
     takeovers: int = 8
     payload_bytes: int = 64 * 1024
     unread: int = 1_000

@@ -13,15 +13,14 @@ from msgspec import Struct
 
 from tenure.protocol.approvals import Approval, AskedApproval
 from tenure.protocol.graph import Graph
+from tenure.protocol.outside import Effect, OpenEffect
 from tenure.protocol.settings import Limits, Policy, Settings
 from tenure.protocol.vocabulary import (
-    EffectState,
     Gate,
     HandoffState,
     OfferKind,
     OfferState,
     Phase,
-    Purpose,
     Reason,
     WaitOn,
     WorkEnd,
@@ -36,6 +35,7 @@ class Locator(Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         host: host name. boot: boot id of that host. pid: process id. started: the process's start time, in clock
         ticks since boot (a pid alone may be reused). group: process group that is signalled; 0 when none.
+        provider, reference: of remote work, where its status is to be had, and its name there.
     """
 
     host: str = ""
@@ -43,6 +43,8 @@ class Locator(Struct, frozen=True, kw_only=True, gc=False):
     pid: int = 0
     started: int = 0
     group: int = 0
+    provider: str = ""
+    reference: str = ""
 
 
 class Work(Struct, frozen=True, kw_only=True, gc=False):
@@ -61,65 +63,6 @@ class Work(Struct, frozen=True, kw_only=True, gc=False):
     locator: Locator | None = None
 
 
-class Attempt(Struct, frozen=True, kw_only=True, gc=False):
-    """One provider call, committed before it is made.
-
-    Attributes:
-        n: rises by one with each attempt of the effect.
-        in_flight: no outcome of this attempt has been recorded.
-    """
-
-    n: int
-    purpose: Purpose
-    epoch: int
-    instance: str
-    at: int
-    in_flight: bool = True
-
-
-class Effect(Struct, frozen=True, kw_only=True, gc=False):
-    """Something done outside.
-
-    Attributes:
-        intent: digest of the business intent; unique among the open effects of a tree.
-        request: digest of the request's body, to tell a repeat from a conflict.
-        compared: digest of the request's compared fields.
-        version: rises on every change; each attempt is a compare-and-set on it.
-        generation: rises when an attempt must not meet the provider's sealed key again.
-        idempotent_ms: the provider's window for one key; 0 when it is not idempotent.
-        in_flight_ms: longest time that a sent request can still land; 0 when unknown.
-        applied_at: when the first ``apply`` of this generation was committed. sends: how many there were.
-        senders: instances whose request may still land, because their process was not observed dead.
-        dead_at: when the last of the senders was observed dead; 0 while none was.
-        reference: the provider's name for it.
-    """
-
-    effect_id: str
-    root_id: str
-    task_id: str
-    provider: str
-    tool: str
-    intent: str
-    request: str
-    compared: str
-    policy: Policy
-    state: EffectState
-    version: int
-    attempt: Attempt
-    applied_at: int
-    sends: int
-    senders: tuple[str, ...]
-    dead_at: int = 0
-    generation: int = 0
-    idempotent_ms: int = 0
-    in_flight_ms: int = 0
-    check_ms: int = 60_000
-    next_check: int = 0
-    sealed: bool = False
-    reference: str = ""
-    evidence: str = ""
-
-
 class Ending(Struct, frozen=True, kw_only=True, gc=False):
     """How a work ended that its own tenure could not hand over: news for the owner, until the next handoff."""
 
@@ -128,17 +71,6 @@ class Ending(Struct, frozen=True, kw_only=True, gc=False):
     agent: str
     how: WorkEnd
     result: str
-
-
-class OpenEffect(Struct, frozen=True, kw_only=True, gc=False):
-    """A task's own note of an effect that has no settling evidence yet."""
-
-    effect_id: str
-    intent: str
-    state: EffectState
-    gate: Gate
-    instance: str
-    next_check: int
 
 
 class Rejected(Struct, frozen=True, kw_only=True, gc=False):

@@ -94,6 +94,7 @@ class WorkEnd(StrEnum):
     EXITED = "exited"
     KILLED = "killed"
     VANISHED = "vanished"
+    ATTESTED = "attested"
 
 
 class EffectState(StrEnum):
@@ -132,15 +133,27 @@ _OPEN_EFFECTS = frozenset(
 
 
 class EvidenceKind(StrEnum):
-    """What was observed about an effect."""
+    """What was observed, of an effect or of a work. :mod:`tenure.protocol.evidence` says what each kind can show."""
 
     RESPONSE = "response"
     LOOKUP = "lookup"
     NOT_SENT = "not_sent"
     SEALED = "sealed"
     NOT_FOUND_AFTER_DEATH = "not_found_after_death"
+    ENDED = "ended"
+    GONE = "gone"
+    DEATH = "death"
+    STATUS = "status"
     ATTESTATION = "attestation"
     NONE = "none"
+
+
+class Finding(StrEnum):
+    """What a person has found about an effect that its provider cannot, or does not, tell of."""
+
+    PRESENT = "present"
+    ABSENT = "absent"
+    UNDONE = "undone"
 
 
 class Purpose(StrEnum):

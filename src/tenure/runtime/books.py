@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 from tenure.errors import Unavailable
 from tenure.ledger import Ledger, Message
 from tenure.protocol.body import Body
-from tenure.protocol.state import Effect, Task
+from tenure.protocol.outside import Effect
+from tenure.protocol.state import Task
 from tenure.runtime.ids import jitter
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ class Intent(Struct, frozen=True, kw_only=True):
     policy: Policy
     timeout: float | None
     patience: float
+    scope: str = ""
 
 
 def tool_policy(graph: Graph | None, tool: str, asked: str | Policy) -> Policy:

@@ -13,8 +13,9 @@ from tenure.errors import Fenced, Refused
 from tenure.protocol import decisions as dec
 from tenure.protocol.body import Body
 from tenure.protocol.graph import EdgeKind
+from tenure.protocol.outside import Effect
 from tenure.protocol.payload import Fact, Payload
-from tenure.protocol.state import Candidate, Child, Effect, Task
+from tenure.protocol.state import Candidate, Child, Task
 from tenure.protocol.vocabulary import EffectState, WorkEnd
 from tenure.runtime.books import Reader
 from tenure.runtime.content import encoded, to_plain

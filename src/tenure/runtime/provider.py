@@ -11,12 +11,14 @@ provider that has none leaves an effect in doubt to a person:
 ``lookup_compensation(request, *, key)``    what became of the undoing
 ==========================================  ==================================================================
 
-Each of them gets ``reference=`` too, the provider's own name for the effect, if it has a parameter of that name.
+Each of them gets ``reference=`` too, the provider's own name for the effect, if it has a parameter of that name;
+``lookup_compensation`` also ``undo_reference=``, that of its compensation.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -116,11 +118,26 @@ class Provider:
         raise Refused("misuse", f"Provider {self.name} does not implement apply.")
 
 
-def takes_reference(provider: Provider, method: str) -> bool:
-    """Whether an optional method wants the provider's own name for the effect (a job's id) as ``reference``."""
-    return "reference" in inspect.signature(getattr(provider, method)).parameters
+def takes(provider: Provider, method: str, parameter: str) -> bool:
+    """Whether an optional method wants ``reference`` (the provider's own name for the effect) or ``undo_reference``."""
+    return parameter in inspect.signature(getattr(provider, method)).parameters
 
 
 def can(provider: Provider, method: str) -> bool:
     """Whether a provider implements an optional method."""
     return callable(getattr(provider, method, None))
+
+
+def named(providers: Iterable[Provider]) -> dict[str, Provider]:
+    """Providers by their names.
+
+    Raises:
+        Refused: ``misuse`` for one without a name, or two of one name.
+    """
+    found: dict[str, Provider] = {}
+    for provider in providers:
+        if not provider.name or provider.name in found:
+            why = f"the name {provider.name!r} is taken" if provider.name else "it has no name"
+            raise Refused("misuse", f"{type(provider).__name__}: {why}.")
+        found[provider.name] = provider
+    return found

@@ -69,6 +69,7 @@ class Team:
         one, the edges are those that stand at the handlers.
         settings: deadlines and fallbacks of its tasks. limits: budgets of its delegation trees. What the graph says
         goes before both.
+        providers: the outside systems that its effects use, for whoever settles or undoes them later.
 
     Raises:
         Refused: ``invalid_graph`` for a file that is none; ``invalid_team`` for the graph of another team.
@@ -82,12 +83,14 @@ class Team:
         graph: Graph | str | Path | None = None,
         settings: Settings | None = None,
         limits: Limits | None = None,
+        providers: Iterable[Provider] = (),
     ) -> None:
         """No ledger is opened before it is needed."""
         self.name = name
         self.settings = settings or Settings()
         self.limits = limits or Limits()
         self.agents: dict[str, Agent] = {}
+        self.providers = named(providers)
         self._given = given_graph(graph)
         if self._given is not None:
             if self._given.team != name:

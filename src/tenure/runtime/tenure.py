@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
+
+from msgspec.structs import replace
 
 from tenure.errors import Refused
 from tenure.protocol import commands as cmd
@@ -29,6 +33,8 @@ from tenure.runtime.works import Work, Works, policy_of
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_SCOPE: ContextVar[str] = ContextVar("tenure_scope", default="")
 
 TOOL_REFUSALS = 3
 """How often a tenure may ask for a tool that it does not have before it is given back."""
@@ -136,7 +142,7 @@ class Tenure(Generic[T]):
             Refused: misuse, ``intent_conflict`` (same key, other request), ``tool_not_allowed``, ``limit_exceeded``.
             Fenced: the tenure is not valid any more; what the provider answered was kept as evidence.
         """
-        intent = intent_of(
+        named = intent_of(
             provider,
             request,
             key=key,
@@ -148,6 +154,7 @@ class Tenure(Generic[T]):
             timeout=timeout,
             patience=patience,
         )
+        intent = replace(named, scope=_SCOPE.get())
         try:
             return await self.effects.perform(intent)
         except Refused as error:
@@ -159,6 +166,15 @@ class Tenure(Generic[T]):
             if self.out_of_bounds:
                 self.hold.out_of_bounds.set()
             raise
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Name the undertaking that the effects inside belong to, so that they can be undone apart from the others."""
+        before = _SCOPE.set(name)
+        try:
+            yield
+        finally:
+            _SCOPE.reset(before)
 
     async def cancel_effect(
         self,

@@ -27,6 +27,18 @@ SELECT state FROM effects WHERE root_id = ? AND task_id = ? ORDER BY position
 -- name: open_effects
 SELECT state FROM effects WHERE root_id = ? AND task_id = ? AND settled = 0 ORDER BY position
 
+-- name: effects_due
+SELECT state FROM effects WHERE check_at > 0 AND check_at <= ? ORDER BY check_at LIMIT ?
+
+-- name: effect_rows
+SELECT state, position FROM effects WHERE position > ? ORDER BY position LIMIT ?
+
+-- name: effect_rows_open
+SELECT state, position FROM effects WHERE (check_at > 0 OR settled = 0) AND position > ? ORDER BY position LIMIT ?
+
+-- name: tasks_with_residual
+SELECT state, position, lease_until, due_at FROM tasks WHERE residual > 0 AND position > ? ORDER BY position LIMIT ?
+
 -- name: effect_counts
 SELECT phase, count(*) FROM effects GROUP BY phase ORDER BY phase
 

@@ -5,7 +5,7 @@
 SELECT root_id, state FROM trees ORDER BY root_id
 
 -- name: tasks_of_tree
-SELECT task_id, position, revision, phase, due_at, lease_until, head, state FROM tasks WHERE root_id = ?
+SELECT task_id, position, revision, phase, due_at, lease_until, residual, head, state FROM tasks WHERE root_id = ?
 ORDER BY task_id
 
 -- name: events_of_task
@@ -13,7 +13,7 @@ SELECT position, root_id, task_id, seq, epoch, digest, event FROM events WHERE r
 ORDER BY position
 
 -- name: effects
-SELECT root_id, task_id, effect_id, intent, phase, settled, version, state FROM effects ORDER BY root_id, task_id
+SELECT root_id, task_id, effect_id, intent, phase, settled, version, check_at, state FROM effects ORDER BY root_id, task_id
 
 -- name: inputs
 SELECT root_id, task_id, n, at, sender, question_id, digest FROM inputs ORDER BY root_id, task_id, n

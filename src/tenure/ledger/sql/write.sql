@@ -43,23 +43,24 @@ SELECT 1 FROM instances WHERE instance_id = ? AND ended_at > 0
 INSERT INTO events (position, root_id, task_id, seq, epoch, digest, event) VALUES (?, ?, ?, ?, ?, ?, ?)
 
 -- name: add_task
-INSERT INTO tasks (position, root_id, task_id, revision, phase, due_at, lease_until, head, state)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO tasks (position, root_id, task_id, revision, phase, due_at, lease_until, residual, head, state)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (root_id, task_id) DO NOTHING
 
 -- name: change_task
-UPDATE tasks SET revision = ?, phase = ?, due_at = ?, lease_until = ?, head = ?, state = ?
+UPDATE tasks SET revision = ?, phase = ?, due_at = ?, lease_until = ?, residual = ?, head = ?, state = ?
 WHERE root_id = ? AND task_id = ? AND revision = ?
 
 -- name: set_tree
 INSERT INTO trees (root_id, state) VALUES (?, ?) ON CONFLICT (root_id) DO UPDATE SET state = excluded.state
 
 -- name: add_effect
-INSERT INTO effects (position, root_id, effect_id, task_id, intent, phase, settled, version, state)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO effects (position, root_id, effect_id, task_id, intent, phase, settled, version, check_at, state)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: change_effect
-UPDATE effects SET phase = ?, settled = ?, version = ?, state = ? WHERE root_id = ? AND effect_id = ? AND version = ?
+UPDATE effects SET phase = ?, settled = ?, version = ?, check_at = ?, state = ?
+WHERE root_id = ? AND effect_id = ? AND version = ?
 
 -- name: add_body
 INSERT INTO bodies (root_id, digest, nonce, content) VALUES (?, ?, ?, ?)

@@ -9,6 +9,7 @@ from tenure.errors import TenureError, Unavailable
 from tenure.ledger.api import (
     Beat,
     Beaten,
+    EffectRow,
     Instance,
     Ledger,
     Message,
@@ -30,7 +31,8 @@ from tenure.ledger.wakeups import Wakeups
 from tenure.protocol.body import Body
 from tenure.protocol.commands import Command, Receipt
 from tenure.protocol.graph import Graph
-from tenure.protocol.state import Effect, Task, Tree
+from tenure.protocol.outside import Effect
+from tenure.protocol.state import Task, Tree
 from tenure.protocol.vocabulary import Phase
 
 
@@ -130,6 +132,18 @@ class SqliteLedger(Ledger):
     async def effects(self, task_id: str, *, open_only: bool = False) -> list[Effect]:
         """See :meth:`Ledger.effects`."""
         return await self._reader.call(lambda reader: reader.effects(task_id, open_only=open_only))
+
+    async def effects_due(self, *, limit: int = 100) -> list[Effect]:
+        """See :meth:`Ledger.effects_due`."""
+        return await self._reader.call(lambda reader: reader.effects_due(limit))
+
+    async def effect_rows(self, *, open_only: bool = False, after: int = 0, limit: int = 100) -> list[EffectRow]:
+        """See :meth:`Ledger.effect_rows`."""
+        return await self._reader.call(lambda reader: reader.effect_rows(open_only=open_only, after=after, limit=limit))
+
+    async def residual(self, *, after: int = 0, limit: int = 100) -> list[TaskRow]:
+        """See :meth:`Ledger.residual`."""
+        return await self._reader.call(lambda reader: reader.residual(after, limit))
 
     async def effect_counts(self) -> dict[str, int]:
         """See :meth:`Ledger.effect_counts`."""

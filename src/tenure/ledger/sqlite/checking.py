@@ -114,7 +114,7 @@ class _Check:
         return count
 
     def _stored(self, root_id: str, task_id: str, *columns: Any) -> Stored:
-        position, revision, phase, due_at, lease_until, head, state = columns
+        position, revision, phase, due_at, lease_until, residual, head, state = columns
         effects = [
             ((root_id, effect_id, task_id, *key), _read(decode_effect, content))
             for _, _, effect_id, *key, content in self._tables["effects"].of(root_id, task_id)
@@ -127,6 +127,7 @@ class _Check:
             phase=phase,
             due_at=due_at,
             lease_until=lease_until,
+            residual=residual,
             head=head,
             task=_read(decode_task, state),
             effects=effects,

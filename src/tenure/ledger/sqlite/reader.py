@@ -10,7 +10,7 @@ import apsw
 from msgspec.structs import replace
 
 from tenure.ledger import rows
-from tenure.ledger.api import Instance, Message, OpenOffer, Recorded, Refusal, SavedGraph, TaskRow, root_of
+from tenure.ledger.api import EffectRow, Instance, Message, OpenOffer, Recorded, Refusal, SavedGraph, TaskRow, root_of
 from tenure.ledger.clock import Clock
 from tenure.ledger.sqlite.connection import translate
 from tenure.ledger.sqlite.lane import Desk, Job
@@ -19,7 +19,8 @@ from tenure.ledger.sqlite.store import decode_effect, decode_note, decode_task, 
 from tenure.ledger.wakeups import Wakeups
 from tenure.protocol.body import Body
 from tenure.protocol.graph import read_graph
-from tenure.protocol.state import Effect, Task, Tree
+from tenure.protocol.outside import Effect
+from tenure.protocol.state import Task, Tree
 from tenure.protocol.vocabulary import OfferKind, Phase
 
 LOOK = 0.05
@@ -83,6 +84,19 @@ class Reader:
         """Effects of a task."""
         name = "open_effects" if open_only else "effects"
         return [decode_effect(row[0]) for row in self._all(name, root_of(task_id), task_id)]
+
+    def effects_due(self, limit: int) -> list[Effect]:
+        """Effects after which somebody should look by now."""
+        return [decode_effect(row[0]) for row in self._all("effects_due", self.now(), limit)]
+
+    def effect_rows(self, *, open_only: bool, after: int, limit: int) -> list[EffectRow]:
+        """Effects of all tasks."""
+        found = self._all("effect_rows_open" if open_only else "effect_rows", after, limit)
+        return [EffectRow(effect=decode_effect(state), position=position) for state, position in found]
+
+    def residual(self, after: int, limit: int) -> list[TaskRow]:
+        """Tasks with residual work."""
+        return self._rows(self._all("tasks_with_residual", after, limit))
 
     def effect_counts(self) -> dict[str, int]:
         """Effects by state."""

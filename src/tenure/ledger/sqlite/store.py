@@ -22,7 +22,8 @@ from tenure.ledger.sqlite.waiting import Waiting, encode
 from tenure.protocol.commands import Command, Receipt
 from tenure.protocol.decide import next_deadline
 from tenure.protocol.graph import Graph, read_graph
-from tenure.protocol.state import Effect, Task, Tree
+from tenure.protocol.outside import Effect
+from tenure.protocol.state import Task, Tree
 
 decode_task = msgspec.json.Decoder(Task).decode
 decode_tree = msgspec.json.Decoder(Tree).decode

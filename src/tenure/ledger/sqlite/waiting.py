@@ -7,7 +7,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from tenure.ledger.commit import EffectWrite, Plan, TaskWrite, effect_columns, encode_receipt
+from tenure.ledger.commit import EffectWrite, Plan, TaskWrite, effect_columns, encode_receipt, residual_of
 from tenure.ledger.shelf import Conflict
 from tenure.ledger.sqlite.statements import statements
 
@@ -77,7 +77,15 @@ class Waiting:
     def _task(self, change: TaskWrite) -> None:
         """A task's row, guarded by the revision that was read."""
         task = change.task
-        state = (task.revision, task.phase, change.due_at, change.lease_until, change.head, encode(task))
+        state = (
+            task.revision,
+            task.phase,
+            change.due_at,
+            change.lease_until,
+            residual_of(task),
+            change.head,
+            encode(task),
+        )
         if change.before:
             self._rows["change_task"].append((*state, task.root_id, task.task_id, change.before))
         else:

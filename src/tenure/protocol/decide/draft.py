@@ -7,7 +7,8 @@ from msgspec import Struct
 from tenure.protocol.commands import Receipt
 from tenure.protocol.events import Event
 from tenure.protocol.evolve import evolve, evolve_effect, evolve_tree
-from tenure.protocol.state import Books, Effect, Task, Tree
+from tenure.protocol.outside import Effect
+from tenure.protocol.state import Books, Task, Tree
 from tenure.protocol.turns import Ruling
 
 

@@ -1,4 +1,4 @@
-"""Effects: intent first, an attempt before every call, evidence that names its attempt."""
+"""Effects: intent first, and an attempt before every call. What the calls show is in :mod:`.evidence`."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ from tenure.protocol import events as ev
 from tenure.protocol.authority import beyond, limits_for
 from tenure.protocol.decide import guards
 from tenure.protocol.decide.draft import Draft, Verdict
+from tenure.protocol.decide.guards import loaded_effect
 from tenure.protocol.decide.routing import in_force
-from tenure.protocol.decide.working import after_settling
 from tenure.protocol.graph import Tool
-from tenure.protocol.machines import EFFECT, EVIDENCE, EVIDENCE_FROM, SHOWN_BY
-from tenure.protocol.state import Effect, Tenure
-from tenure.protocol.vocabulary import EffectState, EvidenceKind, Purpose
+from tenure.protocol.machines import EFFECT
+from tenure.protocol.outside import Effect
+from tenure.protocol.settings import HOUR
+from tenure.protocol.state import Tenure
+from tenure.protocol.vocabulary import EffectState, Finding, Phase, Purpose
 
 E = EffectState
-POSITIVE = frozenset({E.ACCEPTED, E.CONFIRMED})
-"""What exists outside stays existing: such evidence counts from any attempt, also from an older one."""
-
 
 ACTS = frozenset({Purpose.APPLY, Purpose.COMPENSATE})
-"""Calls that make or undo the effect: the owner's alone. The others find out, or keep it from happening."""
+"""Calls that make or undo the effect: begun by the owner alone. The others find out, or keep it from happening."""
+
+UNDOING = frozenset({E.COMPENSATING, E.COMPENSATION_FAILED})
+"""States in which what is asked about is the compensation."""
+
+WITHOUT_SUCCESS = frozenset({Phase.FAILED, Phase.CANCELLED})
 
 
 def intend(draft: Draft, command: cmd.Intend) -> Verdict:
@@ -36,11 +40,11 @@ def intend(draft: Draft, command: cmd.Intend) -> Verdict:
             raise Refused("intent_conflict", detail, effect=prior)
         if not prior.state.settled:
             raise Refused("effect_open", f"{prior.effect_id} is {prior.state}.", effect=prior)
-        if prior.state is not E.ABSENT:
+        if prior.state is not E.ABSENT and not prior.granted:
             return draft.verdict("already", effect=prior)
         if prior.task_id == task.task_id:
             _approved(draft, command)
-            _attempt(draft, prior, Purpose.APPLY, command.epoch, command.instance)
+            _attempt(draft, prior, _again(command, prior))
             return draft.verdict(effect=draft.effects[prior.effect_id])
     if len(task.effects) >= task.settings.open_items:
         raise Refused("backlog_full", f"{len(task.effects)} effects are open.")
@@ -64,6 +68,8 @@ def intend(draft: Draft, command: cmd.Intend) -> Verdict:
             check_ms=command.check_ms,
             generation=_unsealed(draft, command.intent),
             approval=approval,
+            key_scope=command.key_scope,
+            scope=command.scope,
         )
     )
     return draft.verdict(effect=draft.effects[command.effect_id])
@@ -82,24 +88,74 @@ def _prior(draft: Draft, intent: str) -> Effect | None:
     return min(priors, key=lambda effect: (effect.state is E.ABSENT, effect.task_id != mine), default=None)
 
 
+def _again(command: cmd.Intend, prior: Effect) -> cmd.AttemptEffect:
+    """A repeated intent as one more call of the effect that it names."""
+    return cmd.AttemptEffect(
+        command_id=command.command_id,
+        root_id=command.root_id,
+        task_id=command.task_id,
+        effect_id=prior.effect_id,
+        version=prior.version,
+        purpose=Purpose.APPLY,
+        instance=command.instance,
+        epoch=command.epoch,
+        key_scope=command.key_scope,
+    )
+
+
 def attempt(draft: Draft, command: cmd.AttemptEffect) -> Verdict:
     """Commit a further provider call, if no other is in flight and it cannot act twice."""
-    effect = _loaded(draft, command.effect_id)
+    effect, purpose = loaded_effect(draft, command.effect_id), command.purpose
     if effect.version != command.version:
         raise Refused("version_conflict", f"It is at {effect.version}, you saw {command.version}.", effect=effect)
-    if command.epoch or command.purpose in ACTS:
-        tenure = guards.tenure_of(draft.task, command.epoch, command.instance)
-        _may_act(tenure, effect, command.purpose)
-    _no_call_in_flight(draft, effect)
-    if command.purpose is Purpose.COMPENSATE:
-        if E.COMPENSATING not in EFFECT[effect.state]:
-            raise Refused("wrong_phase", f"It is {effect.state}; only what is confirmed can be compensated.")
-    elif effect.state.settled and (effect.state, command.purpose) != (E.ABSENT, Purpose.APPLY):
+    if command.epoch:
+        _may_act(guards.tenure_of(draft.task, command.epoch, command.instance), effect, purpose)
+    elif purpose in ACTS:
+        _may_go_on(draft, effect, purpose)
+    _no_call_in_flight(draft, effect, command)
+    if purpose is Purpose.COMPENSATE:
+        _may_undo(draft, effect, command.key_scope)
+    elif effect.state.settled and not (purpose is Purpose.APPLY and may_apply_again(effect, draft.now)):
         raise Refused("wrong_phase", f"It is settled: {effect.state}.", effect=effect)
-    elif command.purpose is Purpose.APPLY and not (may_apply_again(effect, draft.now) and _alone(draft, effect)):
+    elif effect.state in UNDOING and purpose is not Purpose.LOOKUP:
+        raise Refused("wrong_phase", f"It is {effect.state}.", effect=effect)
+    elif purpose is Purpose.APPLY and not (
+        may_apply_again(effect, draft.now, command.key_scope) and _alone(draft, effect)
+    ):
         raise Refused("attempt_unsafe", f"It is {effect.state}, or its intent was taken up elsewhere.", effect=effect)
-    _attempt(draft, effect, command.purpose, command.epoch, command.instance)
+    _attempt(draft, effect, command)
     return draft.verdict(effect=draft.effects[effect.effect_id])
+
+
+def _may_go_on(draft: Draft, effect: Effect, purpose: Purpose) -> None:
+    """What somebody without the task may do to settle an effect: go on with what an owner has begun, by its policy.
+
+    Raises:
+        Refused: ``owner_needed``.
+    """
+    ended = draft.task.phase in WITHOUT_SUCCESS
+    if purpose is Purpose.COMPENSATE:
+        if effect.state in UNDOING or (orphaned(draft, effect, effect.state) and effect.next_check):
+            return
+        raise Refused("owner_needed", "Nobody has begun to compensate it.", effect=effect)
+    unwanted = ended or draft.task.cancel is not None
+    if effect.state is not E.IN_DOUBT or effect.policy.doubt != "retry" or unwanted:
+        raise Refused("owner_needed", f"It is {effect.state}, and nobody else may make it happen.", effect=effect)
+
+
+def orphaned(draft: Draft, effect: Effect, state: EffectState) -> bool:
+    """Whether an effect in this state is to be undone, because its task has ended without success."""
+    return state is E.CONFIRMED and effect.policy.orphan == "compensate" and draft.task.phase in WITHOUT_SUCCESS
+
+
+def _may_undo(draft: Draft, effect: Effect, key_scope: str) -> None:
+    """Refuse a compensation that is not due, or could undo twice."""
+    if E.COMPENSATING not in EFFECT[effect.state] and effect.state is not E.COMPENSATING:
+        raise Refused("wrong_phase", f"It is {effect.state}; only what is confirmed can be compensated.")
+    if effect.state is E.ATTESTED and effect.finding != Finding.PRESENT:
+        raise Refused("wrong_phase", f"It was attested as {effect.finding}.", effect=effect)
+    if effect.state is E.COMPENSATING and not _inside_window(effect, draft.now, key_scope):
+        raise Refused("attempt_unsafe", "Another call could undo it twice.", effect=effect)
 
 
 def _alone(draft: Draft, effect: Effect) -> bool:
@@ -158,202 +214,70 @@ def _may_act(tenure: Tenure, effect: Effect, purpose: Purpose) -> None:
             raise Refused("retiring")
 
 
-def may_apply_again(effect: Effect, now: int) -> bool:
+def may_apply_again(effect: Effect, now: int, key_scope: str | None = None) -> bool:
     """Whether one more ``apply`` cannot make the effect happen twice.
 
-    True for an absent effect (its absence is proven) and, while it is in doubt, inside the provider's idempotency
-    window for the same key. A lost lease, a time-out or "not found" alone prove nothing.
+    True for an absent effect (its absence is proven), for one that a person has found absent and granted, and while it
+    is in doubt, inside the provider's idempotency window for the same key in the same scope. A lost lease, a time-out
+    or "not found" alone prove nothing.
     """
-    if effect.state is E.ABSENT:
+    if effect.state is E.ABSENT or effect.granted:
         return True
-    if effect.state is not E.IN_DOUBT or effect.sealed:
+    return effect.state is E.IN_DOUBT and _inside_window(
+        effect, now, effect.key_scope if key_scope is None else key_scope
+    )
+
+
+def _inside_window(effect: Effect, now: int, key_scope: str) -> bool:
+    """Whether the provider still answers the same key from its record, wherever the request lands by then."""
+    if effect.sealed or not effect.idempotent_ms or key_scope != effect.key_scope:
         return False
     # It may land as late as the in-flight limit allows, and must still meet the window then.
-    return effect.idempotent_ms > 0 and now + effect.in_flight_ms < effect.applied_at + effect.idempotent_ms
+    return now + effect.in_flight_ms < effect.applied_at + effect.idempotent_ms
 
 
-def absence_proven(effect: Effect) -> bool:
-    """Whether "not found" by the newest attempt means absent.
-
-    Every sender was observed dead, the provider's in-flight limit had passed after that, and only then the look-up
-    was begun.
-    """
-    if effect.senders or not effect.dead_at or not effect.in_flight_ms:
-        return False
-    return effect.attempt.at > effect.dead_at + effect.in_flight_ms
+def next_look(effect: Effect, now: int) -> int:
+    """When somebody should look again: later with each look that found nothing out, an hour apart at most."""
+    return now + min(effect.check_ms << min(effect.checks, 16), max(effect.check_ms, HOUR))
 
 
-def record_outcome(draft: Draft, command: cmd.RecordOutcome) -> Verdict:
-    """Take evidence of an attempt: it may settle the effect under any epoch, and moves no ownership."""
-    effect = _loaded(draft, command.effect_id)
-    if not 1 <= command.attempt <= effect.attempt.n:
-        raise Refused("invalid", f"There is no attempt {command.attempt}.")
-    newest = effect.attempt.n == command.attempt
-    if newest and effect.attempt.instance != command.instance:
-        raise guards.stale(draft.task, command.epoch, command.instance)
-    _speaks(effect, command, newest=newest)
-    late = command.epoch > 0 and not guards.owns(draft.task, command.epoch, command.instance)
-    if late:
-        draft.emit(
-            ev.LateRecorded(
-                at=draft.now,
-                command=f"outcome:{command.state}",
-                epoch=command.epoch,
-                instance=command.instance,
-                effect_id=effect.effect_id,
-                body=command.body.digest if command.body else "",
-            )
-        )
-    for state in _path(effect, command, newest=newest):
-        _observe(draft, effect, command, state)
-    if draft.changes:
-        after_settling(draft)
-    return draft.verdict("late" if late else "done", effect=draft.effects[effect.effect_id])
-
-
-def attest(draft: Draft, command: cmd.Attest) -> Verdict:
-    """Take a person's word on an effect that is accepted, in doubt or disputed, bound to the version that was seen."""
-    effect = _loaded(draft, command.effect_id)
-    if effect.version != command.version:
-        raise Refused("version_conflict", f"It is at {effect.version}, you saw {command.version}.", effect=effect)
-    if effect.state is E.ACCEPTED:
-        # A person who must speak for the provider says that the provider's own word is not to be had: a doubt.
-        _state(draft, effect, command, E.IN_DOUBT, EvidenceKind.NONE)
-    elif E.ATTESTED not in EFFECT[effect.state]:
-        raise Refused("wrong_phase", f"It is {effect.state}.", effect=effect)
-    _state(draft, effect, command, E.ATTESTED, EvidenceKind.ATTESTATION)
-    after_settling(draft)
-    return draft.verdict(effect=draft.effects[effect.effect_id])
-
-
-def _state(draft: Draft, effect: Effect, command: cmd.Attest, state: EffectState, evidence: EvidenceKind) -> None:
-    """One step of what a person says."""
-    draft.emit(
-        ev.EffectObserved(
-            at=draft.now,
-            effect_id=effect.effect_id,
-            attempt=0,
-            state=state,
-            evidence=evidence,
-            observer=command.by,
-            intent=effect.intent,
-            gate=effect.policy.gate,
-            next_check=0 if state.settled else draft.now + effect.check_ms,
-            body=command.body.digest,
-        )
-    )
-
-
-def _speaks(effect: Effect, command: cmd.RecordOutcome, *, newest: bool) -> None:
-    """Refuse evidence of a kind that cannot show what it is brought for."""
-    if command.state not in EVIDENCE[command.evidence]:
-        raise Refused("evidence_insufficient", f"{command.evidence} does not speak for {command.state}.")
-    sources = EVIDENCE_FROM.get(command.evidence)
-    if newest and sources is not None and effect.attempt.purpose not in sources:
-        raise Refused("evidence_insufficient", f"A call to {effect.attempt.purpose} cannot show {command.evidence}.")
-    shown = SHOWN_BY.get(effect.attempt.purpose)
-    if newest and shown is not None and command.state not in shown:
-        raise Refused("evidence_insufficient", f"A call to {effect.attempt.purpose} cannot show {command.state}.")
-
-
-def _path(effect: Effect, command: cmd.RecordOutcome, *, newest: bool) -> tuple[EffectState, ...]:
-    """The states that evidence leads through; empty when it is kept but moves nothing."""
-    state = command.state
-    if effect.state.settled:
-        return _contradiction(effect, command)
-    if not newest and state not in POSITIVE:
-        return ()
-    if state is E.IN_DOUBT and effect.state is not E.INTENDED:
-        return (effect.state,)
-    if state is E.ABSENT:
-        return _absent_path(effect, command)
-    if state is not effect.state and state not in EFFECT[effect.state]:
-        raise Refused("evidence_insufficient", f"{effect.state} cannot become {state}.", effect=effect)
-    return (state,)
-
-
-def _absent_path(effect: Effect, command: cmd.RecordOutcome) -> tuple[EffectState, ...]:
-    """Absence is reached through doubt, and only with its proof."""
-    if command.evidence is EvidenceKind.NOT_FOUND_AFTER_DEATH and not absence_proven(effect):
-        raise Refused("evidence_insufficient", "Absence is not proven yet.", effect=effect)
-    if command.evidence is EvidenceKind.NOT_SENT and effect.sends > 1:
-        # This request did not leave, but an earlier one of the same key may have: nothing is known beyond before.
-        return (effect.state,)
-    if effect.state is E.INTENDED:
-        return (E.IN_DOUBT, E.ABSENT)
-    if E.ABSENT not in EFFECT[effect.state]:
-        raise Refused("evidence_insufficient", f"{effect.state} cannot become absent.", effect=effect)
-    return (E.ABSENT,)
-
-
-_AGREES = {
-    E.CONFIRMED: frozenset({E.CONFIRMED, E.COMPENSATED, E.ATTESTED}),
-    E.ACCEPTED: frozenset({E.CONFIRMED, E.COMPENSATED, E.ATTESTED, E.FAILED, E.CANCELLED}),
-    E.REFUSED: frozenset({E.ABSENT}),
-    E.ABSENT: frozenset({E.REFUSED}),
-}
-"""Settled states that evidence agrees with although it names another: a sealed key's late request is refused."""
-
-
-def _contradiction(effect: Effect, command: cmd.RecordOutcome) -> tuple[EffectState, ...]:
-    """Evidence against a settled state makes a visible dispute; what agrees, or says nothing, moves nothing."""
-    if command.state is E.IN_DOUBT or E.DISPUTED not in EFFECT[effect.state]:
-        return ()
-    agrees = command.state is effect.state or effect.state in _AGREES.get(command.state, frozenset())
-    other_reference = bool(command.reference and effect.reference and command.reference != effect.reference)
-    return () if agrees and not other_reference else (E.DISPUTED,)
-
-
-def _observe(draft: Draft, effect: Effect, command: cmd.RecordOutcome, state: EffectState) -> None:
-    draft.emit(
-        ev.EffectObserved(
-            at=draft.now,
-            effect_id=effect.effect_id,
-            attempt=command.attempt,
-            state=state,
-            evidence=command.evidence,
-            observer=command.instance,
-            intent=effect.intent,
-            gate=effect.policy.gate,
-            next_check=0 if state.settled else draft.now + effect.check_ms,
-            reference=command.reference,
-            body=command.body.digest if command.body else "",
-            not_found=command.not_found,
-        )
-    )
-
-
-def _attempt(draft: Draft, effect: Effect, purpose: Purpose, epoch: int, instance: str) -> None:
+def _attempt(draft: Draft, effect: Effect, command: cmd.AttemptEffect) -> None:
+    purpose = command.purpose
     # A sealed key can never land again, not even for us: the next apply needs a key of its own.
-    fresh = purpose is Purpose.APPLY and effect.state is E.ABSENT
-    generation = _unsealed(draft, effect.intent) if fresh else effect.generation
+    again = purpose is Purpose.APPLY and effect.state in (E.ABSENT, E.ATTESTED)
+    # What failed to be undone is undone under a key of its own: systems answer a repeated key with its old failure.
+    undo = purpose is Purpose.COMPENSATE and effect.state is not E.COMPENSATING
+    facts = command if undo else effect
     draft.emit(
         ev.EffectAttempted(
             at=draft.now,
             effect_id=effect.effect_id,
             n=effect.attempt.n + 1,
             purpose=purpose,
-            epoch=epoch,
-            instance=instance,
+            epoch=command.epoch,
+            instance=command.instance,
             intent=effect.intent,
             gate=effect.policy.gate,
-            next_check=draft.now + effect.check_ms,
-            generation=generation,
+            next_check=next_look(effect, draft.now),
+            generation=_unsealed(draft, effect.intent) if again else effect.generation,
+            undo=effect.undo + undo,
+            idempotent_ms=facts.idempotent_ms,
+            in_flight_ms=facts.in_flight_ms,
         )
     )
 
 
-def _no_call_in_flight(draft: Draft, effect: Effect) -> None:
-    """Refuse a call beside one that the current owner has in flight. A look-up blocks nobody."""
-    current = effect.attempt
-    tenure = draft.task.tenure
-    sender_owns = tenure is not None and tenure.epoch == current.epoch and tenure.instance == current.instance
-    if current.in_flight and current.purpose is not Purpose.LOOKUP and sender_owns:
+def _no_call_in_flight(draft: Draft, effect: Effect, command: cmd.AttemptEffect) -> None:
+    """Refuse a call beside one of the current owner, or of whoever reconciles. An owner's look-up blocks nobody."""
+    current, tenure = effect.attempt, draft.task.tenure
+    if not current.in_flight:
+        return
+    if current.epoch:
+        owns = tenure is not None and (tenure.epoch, tenure.instance) == (current.epoch, current.instance)
+        busy = owns and current.purpose is not Purpose.LOOKUP
+    else:
+        # Until the next look is due it is at it; later it may have died, and no proof is needed to look.
+        busy = current.instance != command.instance and draft.now < effect.next_check
+        busy = busy and (not command.epoch or current.purpose in ACTS)
+    if busy:
         raise Refused("attempt_open", f"Attempt {current.n} ({current.purpose}) has no outcome yet.", effect=effect)
-
-
-def _loaded(draft: Draft, effect_id: str) -> Effect:
-    effect = draft.effects.get(effect_id)
-    if effect is None or effect.task_id != draft.task.task_id:
-        raise Refused("unknown_effect", effect_id)
-    return effect

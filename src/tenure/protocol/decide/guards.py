@@ -6,6 +6,7 @@ from tenure.errors import Fenced, Refused
 from tenure.protocol.authority import within
 from tenure.protocol.commands import OwnerCommand
 from tenure.protocol.decide.draft import Draft
+from tenure.protocol.outside import Effect
 from tenure.protocol.state import Candidate, Offer, Retiring, Task, Tenure
 from tenure.protocol.vocabulary import EffectState, Gate, OfferState, WorkState
 
@@ -160,3 +161,15 @@ def awaiting_ack(offer: Offer) -> bool:
 def in_flight(state: EffectState) -> bool:
     """Whether the end of its sender's tenure puts the effect in doubt."""
     return state is EffectState.INTENDED
+
+
+def loaded_effect(draft: Draft, effect_id: str) -> Effect:
+    """An effect of the task.
+
+    Raises:
+        Refused: ``unknown_effect``.
+    """
+    effect = draft.effects.get(effect_id)
+    if effect is None or effect.task_id != draft.task.task_id:
+        raise Refused("unknown_effect", effect_id)
+    return effect

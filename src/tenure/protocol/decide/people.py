@@ -25,6 +25,7 @@ from tenure.protocol.decide.working import after_settling
 from tenure.protocol.state import Candidate, Question
 from tenure.protocol.vocabulary import (
     DIES_WITH_PROCESS,
+    EvidenceKind,
     Gate,
     HandoffState,
     OfferKind,
@@ -117,7 +118,7 @@ def report_death(draft: Draft, command: cmd.ReportDeath) -> Verdict:
     task = draft.task
     for work in task.works:
         if work.instance == command.instance and work.kind in DIES_WITH_PROCESS:
-            draft.emit(ev.WorkStopped(at=draft.now, work_id=work.work_id, how=WorkEnd.VANISHED, late=True))
+            _vanished(draft, work.work_id, command.by)
     for effect in draft.books.effects:
         if command.instance in effect.senders:
             draft.emit(ev.EffectSenderDied(at=draft.now, effect_id=effect.effect_id, instance=command.instance))
@@ -129,10 +130,19 @@ def report_death(draft: Draft, command: cmd.ReportDeath) -> Verdict:
             take_over(draft, Reason.INSTANCE_DEAD)
         handler = f"handler:{tenure.epoch}"
         if any(work.work_id == handler for work in draft.task.works):
-            draft.emit(ev.WorkStopped(at=draft.now, work_id=handler, how=WorkEnd.VANISHED, late=True))
+            _vanished(draft, handler, command.by)
     if not draft.changes:
         raise Refused("not_due", f"Nothing of {command.instance} is open in this task.")
     return after_settling(draft)
+
+
+def _vanished(draft: Draft, work_id: str, by: str) -> None:
+    """The end of a work that its process has taken along."""
+    draft.emit(
+        ev.WorkStopped(
+            at=draft.now, work_id=work_id, how=WorkEnd.VANISHED, late=True, evidence=EvidenceKind.DEATH, by=by
+        )
+    )
 
 
 def _reassigned(draft: Draft, agent: str) -> Candidate:

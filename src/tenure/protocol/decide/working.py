@@ -10,8 +10,9 @@ from tenure.protocol.decide.draft import Draft, Verdict
 from tenure.protocol.decide.ending import wake
 from tenure.protocol.decide.offering import grant_if_gate_met
 from tenure.protocol.decide.retiring import advance_books, complete_if_gate_met
+from tenure.protocol.evidence import WORK_EVIDENCE
 from tenure.protocol.state import Work
-from tenure.protocol.vocabulary import Phase, Reason, WaitOn
+from tenure.protocol.vocabulary import EvidenceKind, Phase, Reason, WaitOn, WorkKind
 
 
 def advance(draft: Draft, command: cmd.Advance) -> Verdict:
@@ -107,9 +108,24 @@ def end_work(draft: Draft, command: cmd.EndWork) -> Verdict:
     work = _open_work(draft, command.work_id)
     if work.instance != command.instance:
         raise Fenced("stale_epoch", f"{command.work_id} belongs to {work.instance}.")
+    if command.how not in WORK_EVIDENCE.get(command.evidence, ()):
+        raise Refused("evidence_insufficient", f"{command.evidence} does not speak for {command.how}.")
+    if command.evidence is EvidenceKind.STATUS and work.kind is not WorkKind.REMOTE:
+        raise Refused("evidence_insufficient", f"No provider speaks for a {work.kind}.")
+    if command.evidence is EvidenceKind.ATTESTATION and not (command.by and command.result):
+        raise Refused("invalid", "A person who attests says who it is, and what was found.")
     late = draft.task.tenure is None or draft.task.tenure.epoch != work.epoch
-    result = command.result.digest if command.result else ""
-    draft.emit(ev.WorkStopped(at=draft.now, work_id=command.work_id, how=command.how, result=result, late=late))
+    draft.emit(
+        ev.WorkStopped(
+            at=draft.now,
+            work_id=command.work_id,
+            how=command.how,
+            result=command.result.digest if command.result else "",
+            late=late,
+            evidence=command.evidence,
+            by=command.by,
+        )
+    )
     return after_settling(draft)
 
 

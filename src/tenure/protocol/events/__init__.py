@@ -15,6 +15,7 @@ from msgspec import Struct
 from tenure.errors import Refused
 from tenure.protocol.events.base import VERSION, EventBase, event_tag
 from tenure.protocol.events.effect import (
+    EffectAsked,
     EffectAttempted,
     EffectIntended,
     EffectObserved,
@@ -81,6 +82,7 @@ __all__ = [
     "CancellationRequested",
     "DelegationEnded",
     "DelegationOpened",
+    "EffectAsked",
     "EffectAttempted",
     "EffectIntended",
     "EffectObserved",
@@ -170,6 +172,7 @@ Event = (
     | EffectIntended
     | EffectAttempted
     | EffectObserved
+    | EffectAsked
     | EffectSenderDied
     | DelegationOpened
     | DelegationEnded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenure.protocol.events.base import EventBase
 from tenure.protocol.settings import Policy
-from tenure.protocol.vocabulary import EffectState, EvidenceKind, Gate, Purpose
+from tenure.protocol.vocabulary import EffectState, EvidenceKind, Gate, Purpose, Reason
 
 
 class EffectIntended(EventBase, frozen=True, kw_only=True, tag="effect.intended"):
@@ -28,10 +28,12 @@ class EffectIntended(EventBase, frozen=True, kw_only=True, tag="effect.intended"
     check_ms: int = 60_000
     generation: int = 0
     approval: str = ""
+    key_scope: str = ""
+    scope: str = ""
 
 
 class EffectAttempted(EventBase, frozen=True, kw_only=True, tag="effect.attempted"):
-    """A further provider call is about to be made."""
+    """A further provider call is about to be made. ``undo`` is the generation of the compensation that it is for."""
 
     effect_id: str
     n: int
@@ -42,10 +44,16 @@ class EffectAttempted(EventBase, frozen=True, kw_only=True, tag="effect.attempte
     gate: Gate
     next_check: int
     generation: int = 0
+    undo: int = 0
+    idempotent_ms: int = 0
+    in_flight_ms: int = 0
 
 
 class EffectObserved(EventBase, frozen=True, kw_only=True, tag="effect.observed"):
-    """Evidence of an attempt, and the state that it leads to (which may be the state before)."""
+    """Evidence of an attempt, and the state that it leads to (which may be the state before).
+
+    ``source`` is the call that yielded it, or ``person``; ``finding`` and ``granted`` are a person's.
+    """
 
     effect_id: str
     attempt: int
@@ -58,6 +66,21 @@ class EffectObserved(EventBase, frozen=True, kw_only=True, tag="effect.observed"
     reference: str = ""
     body: str = ""
     not_found: bool = False
+    source: str = ""
+    finding: str = ""
+    granted: bool = False
+
+
+class EffectAsked(EventBase, frozen=True, kw_only=True, tag="effect.asked"):
+    """A person is asked about an open effect and answers for it from now on."""
+
+    effect_id: str
+    who: str
+    by: str
+    reason: Reason
+    intent: str
+    gate: Gate
+    next_check: int
 
 
 class EffectSenderDied(EventBase, frozen=True, kw_only=True, tag="effect.sender_died"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tenure.protocol.events.base import EventBase
 from tenure.protocol.settings import Policy
 from tenure.protocol.state import Locator
-from tenure.protocol.vocabulary import WorkEnd, WorkKind
+from tenure.protocol.vocabulary import EvidenceKind, WorkEnd, WorkKind
 
 
 class WorkStarted(EventBase, frozen=True, kw_only=True, tag="work.started"):
@@ -33,9 +33,11 @@ class CancellationRequested(EventBase, frozen=True, kw_only=True, tag="cancellat
 
 
 class WorkStopped(EventBase, frozen=True, kw_only=True, tag="work.stopped"):
-    """A work was seen to end and leaves the books."""
+    """A work was seen to end and leaves the books; ``by`` is who has seen it, if not its own instance."""
 
     work_id: str
     how: WorkEnd
     result: str = ""
     late: bool = False
+    evidence: EvidenceKind = EvidenceKind.ENDED
+    by: str = ""

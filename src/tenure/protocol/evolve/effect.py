@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from tenure.errors import Refused
 from tenure.protocol import events as ev
 from tenure.protocol.machines import EFFECT
-from tenure.protocol.state import Attempt, Effect, OpenEffect, Task
+from tenure.protocol.outside import Attempt, Effect, OpenEffect
+from tenure.protocol.state import Task
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Purpose
 
 
@@ -34,6 +35,8 @@ def evolve_effect(effect: Effect | None, event: ev.Event, task: Task) -> Effect 
         return _attempted(effect, event)
     if isinstance(event, ev.EffectObserved):
         return _observed(effect, event)
+    if isinstance(event, ev.EffectAsked):
+        return replace(effect, version=effect.version + 1, asked=event.who, next_check=event.next_check)
     if isinstance(event, ev.EffectSenderDied):
         senders = tuple(name for name in effect.senders if name != event.instance)
         return replace(effect, version=effect.version + 1, senders=senders, dead_at=event.at)
@@ -63,18 +66,27 @@ def _intended(event: ev.EffectIntended, task: Task) -> Effect:
         check_ms=event.check_ms,
         generation=event.generation,
         next_check=event.at + event.check_ms,
+        key_scope=event.key_scope,
+        scope=event.scope,
     )
 
 
 def _attempted(effect: Effect, event: ev.EffectAttempted) -> Effect:
     attempt = Attempt(n=event.n, purpose=event.purpose, epoch=event.epoch, instance=event.instance, at=event.at)
-    changed = replace(effect, version=effect.version + 1, attempt=attempt, next_check=event.next_check)
-    if event.purpose is Purpose.COMPENSATE:
-        return replace(changed, state=move_effect(effect.state, EffectState.COMPENSATING))
-    if event.purpose is not Purpose.APPLY:
+    changed = replace(
+        effect,
+        version=effect.version + 1,
+        attempt=attempt,
+        next_check=event.next_check,
+        checks=0 if event.epoch else effect.checks + 1,
+    )
+    if event.purpose not in (Purpose.APPLY, Purpose.COMPENSATE):
         return changed
-    state = EffectState.INTENDED if effect.state is EffectState.ABSENT else effect.state
-    fresh = event.generation > effect.generation or effect.state is EffectState.ABSENT
+    if event.purpose is Purpose.COMPENSATE:
+        fresh, state = event.undo > effect.undo, EffectState.COMPENSATING
+    else:
+        fresh = effect.state in (EffectState.ABSENT, EffectState.ATTESTED)
+        state = EffectState.INTENDED if fresh else effect.state
     return replace(
         changed,
         state=move_effect(effect.state, state),
@@ -84,6 +96,13 @@ def _attempted(effect: Effect, event: ev.EffectAttempted) -> Effect:
         dead_at=0,
         generation=event.generation,
         sealed=effect.sealed and not fresh,
+        undo=event.undo,
+        undo_reference="" if fresh else effect.undo_reference,
+        idempotent_ms=event.idempotent_ms,
+        in_flight_ms=event.in_flight_ms,
+        asked="" if fresh else effect.asked,
+        finding="" if fresh else effect.finding,
+        granted=False,
     )
 
 
@@ -92,15 +111,22 @@ def _observed(effect: Effect, event: ev.EffectObserved) -> Effect:
     # Attempt 0 is the ledger's own word at the end of a tenure: whatever was in flight has no answer.
     if event.attempt in (0, attempt.n):
         attempt = replace(attempt, in_flight=False)
+    undoing = effect.state in (EffectState.COMPENSATING, EffectState.COMPENSATION_FAILED)
     return replace(
         effect,
         version=effect.version + 1,
         state=move_effect(effect.state, event.state),
         attempt=attempt,
-        reference=event.reference or effect.reference,
+        reference=effect.reference if undoing else event.reference or effect.reference,
+        undo_reference=event.reference or effect.undo_reference if undoing else effect.undo_reference,
         evidence=event.body or effect.evidence,
         sealed=effect.sealed or event.evidence is EvidenceKind.SEALED,
         next_check=event.next_check,
+        # What is found out, if only that a job goes on, is no doubt to be spaced out.
+        checks=effect.checks if event.evidence is EvidenceKind.NONE else 0,
+        asked="" if event.state.settled else effect.asked,
+        finding=event.finding or effect.finding,
+        granted=event.granted,
     )
 
 
@@ -117,6 +143,8 @@ def note_effect(notes: tuple[OpenEffect, ...], event: Any) -> tuple[OpenEffect, 
         )
         return (*notes, note)
     kept = tuple(note for note in notes if note.effect_id != event.effect_id)
+    if isinstance(event, ev.EffectAsked) and len(kept) == len(notes):
+        return notes  # it is settled, and stays so
     before = next((note for note in notes if note.effect_id == event.effect_id), None)
     state = _state_after(before, event)
     if state.settled:
@@ -133,12 +161,14 @@ def note_effect(notes: tuple[OpenEffect, ...], event: Any) -> tuple[OpenEffect, 
     return (*kept, note)
 
 
-def _state_after(before: OpenEffect | None, event: ev.EffectAttempted | ev.EffectObserved) -> EffectState:
+def _state_after(
+    before: OpenEffect | None, event: ev.EffectAttempted | ev.EffectObserved | ev.EffectAsked
+) -> EffectState:
     if isinstance(event, ev.EffectObserved):
         return event.state
-    if event.purpose is Purpose.COMPENSATE:
+    if isinstance(event, ev.EffectAttempted) and event.purpose is Purpose.COMPENSATE:
         return EffectState.COMPENSATING
     if before is not None:
         return before.state
-    # Of the settled ones, only an absent effect is called again without compensation.
+    # Of the settled ones, only what is absent is called again without compensation.
     return EffectState.INTENDED

@@ -101,6 +101,10 @@ def _effect(task: Task, event: Any) -> Task:
     return changed
 
 
+def _asked_about(task: Task, event: ev.EffectAsked) -> Task:
+    return replace(task, effects=note_effect(task.effects, event))
+
+
 def _speaker(event: ev.EffectIntended | ev.EffectAttempted | ev.EffectObserved, epoch: int) -> tuple[int, str]:
     """Whose step it is. Evidence that somebody else brings is no progress of the tenure."""
     return (epoch, event.observer) if isinstance(event, ev.EffectObserved) else (event.epoch, event.instance)
@@ -153,6 +157,7 @@ RULES: dict[type[ev.EventBase], Callable[[Task, Any], Task]] = {
     ev.EffectIntended: _effect,
     ev.EffectAttempted: _effect,
     ev.EffectObserved: _effect,
+    ev.EffectAsked: _asked_about,
     ev.EffectSenderDied: _unchanged,
     ev.DelegationOpened: _delegation_opened,
     ev.DelegationEnded: _delegation_ended,

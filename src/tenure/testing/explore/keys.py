@@ -6,6 +6,7 @@ Dropped, because no rule reads it (a test holds these lists to the fields that e
   and a question is told from an older one by being open or not. The time of the last event is never later than now.
 - what an ended task gives as reason or result, and the news of works that ended: for owners to read;
 - when a work or tenure began; names; display-only next-check times (the checks look at them on the way).
+- of effects, what belongs to compensations, to persons and to how often it was looked for: no scope has them;
 - the versions of effects: compared for equality only, with what an actor has just read or with an older one, which
   is tried as such in every state.
 - the version of the graph, its deadlines, and approvals: no scope has them; what a nudge said is for owners to read.
@@ -30,7 +31,8 @@ from typing import Any
 
 import msgspec
 
-from tenure.protocol.state import Candidate, Effect, Offer, Question, Task, Tenure, Wait
+from tenure.protocol.outside import Effect
+from tenure.protocol.state import Candidate, Offer, Question, Task, Tenure, Wait
 from tenure.testing.explore.scope import FAR, Scope
 from tenure.testing.explore.world import FLYING, READY, Call, World
 
@@ -52,7 +54,8 @@ DROPPED: dict[str, frozenset[str]] = {
     "OpenEffect": frozenset({"intent", "gate", "instance", "next_check"}),
     "Effect": frozenset(
         {"root_id", "task_id", "provider", "tool", "request", "compared", "policy", "version", "idempotent_ms"}
-        | {"in_flight_ms", "check_ms", "next_check", "reference", "evidence"}
+        | {"in_flight_ms", "check_ms", "next_check", "reference", "evidence", "key_scope", "scope"}
+        | {"undo", "undo_reference", "checks", "asked", "finding", "granted"}
     ),
     "Child": frozenset({"agent", "result", "reason"}),
     "Cancel": frozenset({"by", "reason"}),

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tenure.protocol.machines import EVIDENCE
+from tenure.protocol.evidence import EVIDENCE
 from tenure.protocol.vocabulary import EffectState, EvidenceKind
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tenure.protocol import commands as cmd
-from tenure.protocol.state import Effect
+from tenure.protocol.outside import Effect
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Purpose
 from tenure.testing.explore.commands import NOTE, ROOT
 from tenure.testing.explore.scope import Scope

@@ -17,7 +17,8 @@ from tenure.protocol import commands as cmd
 from tenure.protocol import events as ev
 from tenure.protocol.decide import Change, Verdict
 from tenure.protocol.evolve import evolve_effect
-from tenure.protocol.state import Books, Effect, Task, Tree
+from tenure.protocol.outside import Effect
+from tenure.protocol.state import Books, Task, Tree
 from tenure.protocol.vocabulary import DIES_WITH_PROCESS, Purpose, WorkKind
 
 BEGINNING = 1_000

@@ -6,7 +6,6 @@ of an owner also carry the epoch and instance of the tenure that speaks.
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import get_args, get_type_hints
 
@@ -14,42 +13,61 @@ import msgspec
 from msgspec import Struct
 
 from tenure.protocol.body import Body
+from tenure.protocol.commands.base import CommandBase, OwnerCommand
+from tenure.protocol.commands.effects import AskAboutEffect, AttemptEffect, Attest, Intend, RecordOutcome
 from tenure.protocol.decisions import Decision, TransferTo
+from tenure.protocol.outside import Effect
 from tenure.protocol.settings import Limits, Policy, Settings
-from tenure.protocol.state import Candidate, Effect, Locator
+from tenure.protocol.state import Candidate, Locator
 from tenure.protocol.turns import Ruling
 from tenure.protocol.vocabulary import (
-    EffectState,
     EvidenceKind,
     Phase,
-    Purpose,
     Reason,
     WorkEnd,
     WorkKind,
 )
 
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-
-
-class CommandBase(Struct, frozen=True, kw_only=True, tag_field="command", tag=_snake):
-    """Base of all commands.
-
-    Attributes:
-        command_id: made by the client, unique in the tree. root_id, task_id: the task that is touched.
-    """
-
-    command_id: str
-    root_id: str
-    task_id: str
-
-
-class OwnerCommand(CommandBase, frozen=True, kw_only=True):
-    """Base of what only a tenure may say."""
-
-    epoch: int
-    instance: str
+__all__ = [
+    "Acknowledge",
+    "AdoptGraph",
+    "Advance",
+    "Answer",
+    "AskAboutEffect",
+    "AskedDelegation",
+    "AskedTransfer",
+    "AttemptEffect",
+    "Attest",
+    "CancelWork",
+    "Claim",
+    "CloseRoute",
+    "Command",
+    "CommandBase",
+    "Decline",
+    "Delegate",
+    "EndWork",
+    "Ended",
+    "Expire",
+    "Intend",
+    "LocateWork",
+    "OpenRoute",
+    "OwnerCommand",
+    "Receipt",
+    "RecordOutcome",
+    "Release",
+    "ReportDeath",
+    "RequestCancel",
+    "Retire",
+    "Reverse",
+    "See",
+    "Send",
+    "StartWork",
+    "StopTree",
+    "Submit",
+    "TakeTurn",
+    "bodies_of",
+    "encode_command",
+]
 
 
 class Submit(CommandBase, frozen=True, kw_only=True):
@@ -209,12 +227,19 @@ class CancelWork(CommandBase, frozen=True, kw_only=True):
 
 
 class EndWork(CommandBase, frozen=True, kw_only=True):
-    """Record that a work was *seen* to end. Valid under any epoch: it is an observation, not an act of the owner."""
+    """Record that a work was *seen* to end. Valid under any epoch: it is an observation, not an act of the owner.
+
+    Attributes:
+        instance: the one that the work belongs to. evidence: what was observed. by: who has seen it, if it was another
+            instance or a person. result: what it brought, or a person's words.
+    """
 
     work_id: str
     instance: str
     how: WorkEnd
     result: Body | None = None
+    evidence: EvidenceKind = EvidenceKind.ENDED
+    by: str = ""
 
 
 class OpenRoute(OwnerCommand, frozen=True, kw_only=True):
@@ -227,71 +252,6 @@ class CloseRoute(OwnerCommand, frozen=True, kw_only=True):
     """End a subscription."""
 
     route_id: str
-
-
-class Intend(OwnerCommand, frozen=True, kw_only=True):
-    """Record an effect and its first attempt, before the provider is called.
-
-    Attributes:
-        intent: digest of provider, tool and key. compared: digest of the fields that a repeat must share.
-        idempotent_ms, in_flight_ms: the provider's facts; 0 means that it gives none.
-        check_ms: when somebody should look again if it stays open.
-        arguments: digest of the whole request, by which an approval is bound to it.
-    """
-
-    effect_id: str
-    provider: str
-    tool: str
-    intent: str
-    request: Body
-    compared: str
-    policy: Policy
-    idempotent_ms: int = 0
-    in_flight_ms: int = 0
-    check_ms: int = 60_000
-    arguments: str = ""
-
-
-class AttemptEffect(CommandBase, frozen=True, kw_only=True):
-    """Commit a further provider call, by compare-and-set on the effect's version.
-
-    ``apply`` and ``compensate`` belong to the owner; a look-up, a seal or a cancellation may come from whoever
-    reconciles (epoch 0).
-    """
-
-    effect_id: str
-    version: int
-    purpose: Purpose
-    instance: str
-    epoch: int = 0
-
-
-class RecordOutcome(CommandBase, frozen=True, kw_only=True):
-    """Record what an attempt showed. It is evidence: accepted under any epoch, moving no ownership.
-
-    Attributes:
-        state: the state that the evidence speaks for.
-        reference: the provider's name for it. body: the answer. not_found: a look-up found nothing.
-    """
-
-    effect_id: str
-    attempt: int
-    instance: str
-    epoch: int
-    state: EffectState
-    evidence: EvidenceKind
-    reference: str = ""
-    body: Body | None = None
-    not_found: bool = False
-
-
-class Attest(CommandBase, frozen=True, kw_only=True):
-    """A person's word on an effect in doubt, naming the version that was seen."""
-
-    effect_id: str
-    version: int
-    by: str
-    body: Body
 
 
 class Delegate(OwnerCommand, frozen=True, kw_only=True):
@@ -380,6 +340,7 @@ Command = (
     | Intend
     | AttemptEffect
     | RecordOutcome
+    | AskAboutEffect
     | Attest
     | Delegate
     | Send
