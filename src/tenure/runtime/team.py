@@ -25,6 +25,7 @@ from tenure.runtime.hold import execute_patiently
 from tenure.runtime.ids import jitter, new_id
 from tenure.runtime.offered import Offered
 from tenure.runtime.payloads import encode_payload, first_payload
+from tenure.runtime.provider import Provider, named
 from tenure.runtime.tenure import Tenure
 from tenure.runtime.worker import Worker
 from tenure.runtime.written import check_graph, given_graph, graph_of_agents
