@@ -78,12 +78,12 @@ def table(name: str) -> str:
 
 
 def _evidence(name: str) -> str:
-    rows: dict[str, list[str]] = {}
+    rows: dict[str, list[str]] = {str(kind): [] for kind in _table(name)}
     for kind, _, target in moves(name):
-        rows.setdefault(kind, []).append(f"`{target}`")
+        rows[kind].append(f"`{target}`")
     first = {"SHOWN_BY": "call", "FINDINGS": "effect"}.get(name, "evidence")
     lines = [f"| {first} | {EVIDENCE[name]} |", "| --- | --- |"]
-    return "\n".join(lines + [f"| `{kind}` | {', '.join(targets)} |" for kind, targets in rows.items()])
+    return "\n".join(lines + [f"| `{kind}` | {', '.join(targets) or '–'} |" for kind, targets in rows.items()])
 
 
 def page(name: str) -> str:

@@ -79,7 +79,7 @@ async def test_it_is_upgraded_and_verifies_with_the_heads_that_were_published(ol
         connection.close()
         return found
 
-    assert await asyncio.to_thread(version) == len(migrations()) == 2
+    assert await asyncio.to_thread(version) == len(migrations()) == 3
 
 
 async def test_its_tasks_go_on_and_are_counted_from_now_on(older: dict[str, Any]) -> None:

@@ -108,7 +108,7 @@ CHANGES = {
         "UPDATE tasks SET phase = 'failed' WHERE task_id = 't'",
         "verified",
         "different",
-        "t: its row says revision 8, failed; its state does not.",
+        "t: its row says revision 8, failed, 0 residual; its state does not.",
     ),
     "an effect's state": (
         """UPDATE effects SET state = CAST(replace(CAST(state AS TEXT), '"sends":1', '"sends":2') AS BLOB)""",
@@ -191,7 +191,7 @@ DERIVED = {
     ),
     "a task's revision": (
         "UPDATE tasks SET revision = 7 WHERE task_id = 't'",
-        "t: its row says revision 7, active; its state does not.",
+        "t: its row says revision 7, active, 0 residual; its state does not.",
     ),
     "a task's position": (
         "UPDATE tasks SET position = 99 WHERE task_id = 't'",

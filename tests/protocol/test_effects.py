@@ -75,7 +75,7 @@ def test_an_inconclusive_probe_changes_nothing_but_the_next_check() -> None:
     world.reconcile("e1")
     world.now += 5_000
     world.outcome("e1", E.IN_DOUBT, K.NONE, not_found=True)
-    assert (effect(world).state, effect(world).next_check) == (E.ACCEPTED, world.now + 60_000)
+    assert (effect(world).state, effect(world).next_check) == (E.ACCEPTED, world.now + 2 * 60_000)
 
 
 SILENT = [(kind, state) for kind in EvidenceKind for state in EffectState if state not in EVIDENCE[kind]]
@@ -231,7 +231,7 @@ CONTRADICTIONS = [
 def test_evidence_against_a_settled_state_is_a_visible_dispute(state: EffectState, evidence: EffectState) -> None:
     world = World()
     settled(world, state)
-    world.outcome("e1", evidence)
+    world.outcome("e1", evidence, attempt=1)
     assert effect(world).state is E.DISPUTED
     assert world.task.effects[0].state is E.DISPUTED
     world.attest("e1")
@@ -252,7 +252,7 @@ AGREEMENTS = [
 def test_evidence_that_agrees_with_a_settled_state_moves_nothing(state: EffectState, evidence: EffectState) -> None:
     world = World()
     settled(world, state)
-    world.outcome("e1", evidence)
+    world.outcome("e1", evidence, attempt=1)
     assert (effect(world).state, world.said()) == (state, ())
 
 

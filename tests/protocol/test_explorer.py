@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from tenure.protocol import state
+from tenure.protocol import outside, state
 from tenure.testing.explore import __main__ as command_line
 from tenure.testing.explore import keys
 from tenure.testing.explore.mutants import MUTANTS, in_force
@@ -56,7 +56,7 @@ def test_the_wide_form_allows_more_of_the_same_scopes() -> None:
 @pytest.mark.parametrize("name", keys.DROPPED)
 def test_a_state_has_every_field_but_those_that_are_dropped_with_a_reason(name: str) -> None:
     source = Path(keys.__file__).read_text().partition("Epochs = ")[2]
-    fields = set(getattr(state, name).__struct_fields__)
+    fields = set(getattr(state, name).__struct_fields__)  # those of effects are there by import
     assert fields >= keys.DROPPED[name]
     missing = [field for field in sorted(fields - keys.DROPPED[name]) if not re.search(rf"\.{field}\b", source)]
     assert not missing
@@ -65,7 +65,12 @@ def test_a_state_has_every_field_but_those_that_are_dropped_with_a_reason(name: 
 def test_every_type_of_a_state_is_covered_by_these_lists() -> None:
     whole = {"Tree", "Attempt", "Candidate", "Pickup", "Wait"}  # taken as they are, or told by the scope
     never = {"Books", "Locator", "Ending"}  # no part of a state, or dropped with the field that holds it
-    types = {name for name, value in vars(state).items() if getattr(value, "__module__", "") == state.__name__}
+    types = {
+        name
+        for module in (state, outside)
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", "") == module.__name__
+    }
     assert types == whole | never | keys.DROPPED.keys()
 
 

@@ -250,14 +250,6 @@ def test_a_request_that_did_not_leave_proves_absence_only_if_it_was_the_only_one
     assert world.effects["e1"].state is E.IN_DOUBT
 
 
-@pytest.mark.parametrize("purpose", [Purpose.APPLY, Purpose.COMPENSATE])
-def test_only_the_owner_applies_or_compensates(purpose: Purpose) -> None:
-    world = World()
-    lost_answer(world, idempotent_ms=60_000)
-    with world.fences():
-        world.reconcile("e1", purpose)
-
-
 @pytest.mark.parametrize("purpose", list(Purpose))
 def test_a_former_owner_makes_no_call_at_all(purpose: Purpose) -> None:
     world = World()

@@ -4,9 +4,11 @@ import pytest
 
 from tenure.protocol import commands as cmd
 from tenure.protocol import events as ev
+from tenure.protocol.body import Body
+from tenure.protocol.evidence import WORK_EVIDENCE, evidence_of
 from tenure.protocol.settings import EXTERNAL, Policy
 from tenure.protocol.state import Locator
-from tenure.protocol.vocabulary import DIES_WITH_PROCESS, Reason, WorkEnd, WorkKind, WorkState
+from tenure.protocol.vocabulary import DIES_WITH_PROCESS, EvidenceKind, Reason, WorkEnd, WorkKind, WorkState
 from tests.protocol.world import World, body
 
 PLACE = Locator(host="h1", boot="b1", pid=17, started=4, group=17)
@@ -72,12 +74,59 @@ def test_asked_to_end_the_requests_arrival_and_the_end_are_three_facts() -> None
     assert world.task.works == ()
 
 
-@pytest.mark.parametrize("how", list(WorkEnd))
-def test_how_a_work_was_seen_to_end_is_kept(how: WorkEnd) -> None:
+SHOWN = [(kind, how) for kind, ends in WORK_EVIDENCE.items() for how in sorted(ends)]
+
+
+@pytest.mark.parametrize(("kind", "how"), SHOWN)
+def test_how_a_work_was_seen_to_end_and_by_whom_is_kept(kind: EvidenceKind, how: WorkEnd) -> None:
+    world = World()
+    world.owned_by("a").work("x", kind=WorkKind.REMOTE)
+    world.say(cmd.EndWork, work_id="x", instance="a1", how=how, evidence=kind, by="w9", result=body("seen"))
+    stopped = world.newest(ev.WorkStopped)
+    assert (stopped.how, stopped.evidence, stopped.by) == (how, kind, "w9")
+    found = evidence_of(stopped)
+    assert found is not None
+    assert (found.of, found.kind, found.shows, found.observer, found.digest) == (
+        "x",
+        kind,
+        how,
+        "w9",
+        body("seen").digest,
+    )
+
+
+SILENT = [(kind, how) for kind in EvidenceKind for how in WorkEnd if how not in WORK_EVIDENCE.get(kind, ())]
+
+
+@pytest.mark.parametrize(("kind", "how"), SILENT)
+def test_evidence_speaks_only_for_the_ends_that_it_can_show(kind: EvidenceKind, how: WorkEnd) -> None:
+    world = World()
+    world.owned_by("a").work("x", kind=WorkKind.REMOTE)
+    with world.refuses("evidence_insufficient"):
+        world.say(cmd.EndWork, work_id="x", instance="a1", how=how, evidence=kind, by="w9", result=body("seen"))
+
+
+def test_a_provider_speaks_for_remote_work_only() -> None:
+    world = World()
+    world.owned_by("a").work("x", kind=WorkKind.PROCESS)
+    with world.refuses("evidence_insufficient"):
+        world.say(cmd.EndWork, work_id="x", instance="a1", how=WorkEnd.RETURNED, evidence=EvidenceKind.STATUS)
+
+
+@pytest.mark.parametrize(("by", "words"), [("", body("gone")), ("person:operator", None)])
+def test_a_person_who_attests_an_end_says_who_it_is_and_what_was_found(by: str, words: Body | None) -> None:
     world = World()
     world.owned_by("a").work("x")
-    world.end_work("x", how=how)
-    assert world.newest(ev.WorkStopped).how is how
+    with world.refuses("invalid"):
+        world.say(
+            cmd.EndWork,
+            work_id="x",
+            instance="a1",
+            how=WorkEnd.ATTESTED,
+            evidence=EvidenceKind.ATTESTATION,
+            by=by,
+            result=words,
+        )
 
 
 def test_an_end_is_an_observation_and_counts_under_any_epoch() -> None:

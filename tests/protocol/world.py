@@ -296,13 +296,15 @@ class World:
         fields = {"effect_id": effect_id, "state": state, "evidence": evidence, **defaults, **fields}
         return self.say(cmd.RecordOutcome, effect.task_id, **fields)
 
-    def attest(self, effect_id: str, version: int = 0) -> cmd.Receipt:
+    def attest(self, effect_id: str, version: int = 0, **fields: Any) -> cmd.Receipt:
         effect = self.effects[effect_id]
-        seen = version or effect.version
-        statement = body("seen on the account")
-        return self.say(
-            cmd.Attest, effect.task_id, effect_id=effect_id, version=seen, by="person:operator", body=statement
-        )
+        defaults = {"version": version or effect.version, "by": "person:operator", "body": body("seen on the account")}
+        return self.say(cmd.Attest, effect.task_id, effect_id=effect_id, **defaults | fields)
+
+    def ask_about(self, effect_id: str, **fields: Any) -> cmd.Receipt:
+        effect = self.effects[effect_id]
+        defaults = {"version": effect.version, "instance": "reconciler"}
+        return self.say(cmd.AskAboutEffect, effect.task_id, effect_id=effect_id, **defaults | fields)
 
     # -- what is asked of it ------------------------------------------------------------------------------------------
 
@@ -363,9 +365,12 @@ class Owner:
         }
         return self.say(cmd.Intend, effect_id=effect_id, policy=policy, **{**defaults, **fields})
 
-    def apply(self, effect_id: str, purpose: Purpose = Purpose.APPLY, version: int = 0) -> cmd.Receipt:
+    def apply(self, effect_id: str, purpose: Purpose = Purpose.APPLY, version: int = 0, **facts: Any) -> cmd.Receipt:
         seen = version or self.world.effects[effect_id].version
-        return self.say(cmd.AttemptEffect, effect_id=effect_id, purpose=purpose, version=seen)
+        return self.say(cmd.AttemptEffect, effect_id=effect_id, purpose=purpose, version=seen, **facts)
+
+    def undo(self, effect_id: str, **facts: Any) -> cmd.Receipt:
+        return self.apply(effect_id, Purpose.COMPENSATE, **facts)
 
     def delegate(self, child_id: str, *agents: str | Candidate, **fields: Any) -> cmd.Receipt:
         payload = fields.pop("payload", None) or self.world.payload(task_id=child_id)

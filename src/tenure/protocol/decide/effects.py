@@ -236,9 +236,10 @@ def _inside_window(effect: Effect, now: int, key_scope: str) -> bool:
     return now + effect.in_flight_ms < effect.applied_at + effect.idempotent_ms
 
 
-def next_look(effect: Effect, now: int) -> int:
+def next_look(effect: Effect, now: int, *, found_out: bool = False) -> int:
     """When somebody should look again: later with each look that found nothing out, an hour apart at most."""
-    return now + min(effect.check_ms << min(effect.checks, 16), max(effect.check_ms, HOUR))
+    in_vain = 0 if found_out else min(effect.checks, 16)
+    return now + min(effect.check_ms << in_vain, max(effect.check_ms, HOUR))
 
 
 def _attempt(draft: Draft, effect: Effect, command: cmd.AttemptEffect) -> None:

@@ -239,6 +239,7 @@ def _contradiction(effect: Effect, command: cmd.RecordOutcome) -> tuple[EffectSt
 def _observe(draft: Draft, effect: Effect, command: cmd.RecordOutcome, state: EffectState) -> None:
     newest = effect.attempt.n == command.attempt
     check = draft.now if orphaned(draft, effect, state) else 0
+    found_out = command.evidence is not EvidenceKind.NONE
     draft.emit(
         ev.EffectObserved(
             at=draft.now,
@@ -249,7 +250,7 @@ def _observe(draft: Draft, effect: Effect, command: cmd.RecordOutcome, state: Ef
             observer=command.instance,
             intent=effect.intent,
             gate=effect.policy.gate,
-            next_check=check if state.settled else next_look(effect, draft.now),
+            next_check=check if state.settled else next_look(effect, draft.now, found_out=found_out),
             reference=command.reference,
             body=command.body.digest if command.body else "",
             not_found=command.not_found,

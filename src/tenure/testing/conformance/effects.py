@@ -8,7 +8,7 @@ from tenure.errors import Refused
 from tenure.ledger import Ledger
 from tenure.protocol import commands as cmd
 from tenure.protocol.settings import CRITICAL
-from tenure.protocol.vocabulary import EffectState, EvidenceKind, Phase, Purpose
+from tenure.protocol.vocabulary import EffectState, EvidenceKind, Phase, Purpose, WorkEnd
 from tenure.testing.conformance.base import Rules, VirtualClock
 from tenure.testing.conformance.driver import Driver, body
 
@@ -172,3 +172,81 @@ class EffectRules(Rules):
         with pytest.raises(Refused) as caught:
             await driver.do(cmd.Attest, effect_id="e9", version=2, by="person:operator", body=body("seen"))
         assert caught.value.code == "unknown_effect"
+
+    async def test_effects_are_listed_in_the_order_of_their_intents(self, driver: Driver, ledger: Ledger) -> None:
+        await driver.owned()
+        other = Driver(ledger, "u")
+        await other.owned()
+        await driver.intend("e1")
+        await other.intend("e2")
+        await driver.intend("e3")
+        await driver.outcome("e1", EffectState.CONFIRMED)
+        rows = await ledger.effect_rows()
+        assert [(row.effect.task_id, row.effect.effect_id) for row in rows] == [("t", "e1"), ("u", "e2"), ("t", "e3")]
+        assert [row.effect.effect_id for row in await ledger.effect_rows(after=rows[0].position, limit=1)] == ["e2"]
+        assert [row.effect.effect_id for row in await ledger.effect_rows(open_only=True)] == ["e2", "e3"]
+        assert [row.effect.effect_id for row in await ledger.effect_rows(open_only=True, limit=1)] == ["e2"]
+
+    async def test_an_open_effect_is_due_when_somebody_should_look_again(
+        self, driver: Driver, ledger: Ledger, clock: VirtualClock
+    ) -> None:
+        await driver.owned()
+        await driver.intend("e1", check_ms=5_000)
+        await driver.intend("e2", check_ms=1_000)
+        assert await ledger.effects_due() == []
+        clock.now += 5_000
+        assert [effect.effect_id for effect in await ledger.effects_due()] == ["e2", "e1"]
+        assert [effect.effect_id for effect in await ledger.effects_due(limit=1)] == ["e2"]
+        await driver.outcome("e2", EffectState.CONFIRMED)
+        assert [effect.effect_id for effect in await ledger.effects_due()] == ["e1"]
+        await driver.outcome("e1", EffectState.IN_DOUBT, evidence=EvidenceKind.NONE)
+        assert await ledger.effects_due() == []
+
+    async def test_one_of_two_reconcilers_takes_an_effect(self, driver: Driver, ledger: Ledger) -> None:
+        await driver.owned()
+        await driver.intend("e1")
+        await driver.outcome("e1", EffectState.IN_DOUBT, evidence=EvidenceKind.NONE)
+        look = {"effect_id": "e1", "purpose": Purpose.LOOKUP}
+        await driver.do(cmd.AttemptEffect, **look, version=2, instance="one")
+        for version, code in ((2, "version_conflict"), (3, "attempt_open")):
+            with pytest.raises(Refused) as caught:
+                await driver.do(cmd.AttemptEffect, **look, version=version, instance="two")
+            assert caught.value.code == code
+        assert [effect.attempt.instance for effect in await ledger.effects("t")] == ["one"]
+
+    async def test_a_person_is_asked_about_an_effect(self, driver: Driver, ledger: Ledger) -> None:
+        await driver.owned()
+        await driver.intend("e1")
+        await driver.outcome("e1", EffectState.IN_DOUBT, evidence=EvidenceKind.NONE)
+        receipt = await driver.do(cmd.AskAboutEffect, effect_id="e1", version=2, instance="one")
+        assert receipt.effect is not None
+        assert receipt.effect.asked == "person:operator"
+        assert [effect.asked for effect in await ledger.effects("t")] == ["person:operator"]
+
+    async def test_tasks_with_residual_work_are_listed_until_it_is_seen_to_end(
+        self, driver: Driver, ledger: Ledger
+    ) -> None:
+        for root_id in ("s", "t", "u"):
+            speaker = Driver(ledger, root_id)
+            await speaker.owned()
+            await speaker.work("x")
+        assert await ledger.residual() == []
+        for root_id in ("t", "u"):
+            speaker = Driver(ledger, root_id)
+            await speaker.complete()
+            await speaker.do(cmd.Release, epoch=1, instance="w1", routes_retired=True)
+        rows = await ledger.residual()
+        assert [row.task.task_id for row in rows] == ["t", "u"]
+        assert [row.task.task_id for row in await ledger.residual(after=rows[0].position)] == ["u"]
+        assert [row.task.task_id for row in await ledger.residual(limit=1)] == ["t"]
+        await driver.do(
+            cmd.EndWork,
+            work_id="x",
+            instance="w1",
+            how=WorkEnd.ATTESTED,
+            evidence=EvidenceKind.ATTESTATION,
+            by="person:operator",
+            result=body("it is off"),
+        )
+        assert [row.task.task_id for row in await ledger.residual()] == ["u"]
+        assert (await ledger.verify()).problems == ()

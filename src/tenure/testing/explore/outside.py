@@ -144,6 +144,9 @@ def _further_calls(scope: Scope, world: World, effect: Effect) -> Iterator[Raw]:
         if tenure is not None and world.up(tenure.instance):
             again = cmd.AttemptEffect(**named, purpose=Purpose.APPLY, instance=tenure.instance, epoch=tenure.epoch)
             yield f"{tenure.instance} calls again for {effect.effect_id}", spent, again
+        if scope.outside.window_ms:
+            retry = cmd.AttemptEffect(**named, purpose=Purpose.APPLY, instance=RECONCILER)
+            yield f"a reconciler calls again for {effect.effect_id}", spent, retry
         if scope.outside.finds:
             look = cmd.AttemptEffect(**named, purpose=Purpose.LOOKUP, instance=RECONCILER)
             yield f"a look-up of {effect.effect_id} begins", spent, look
