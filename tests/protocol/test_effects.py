@@ -266,6 +266,20 @@ def test_the_late_refusal_of_a_sealed_key_is_no_dispute() -> None:
     assert effect(world).state is E.ABSENT
 
 
+def test_nor_is_it_when_the_effect_was_made_under_another_key_since() -> None:
+    world = World()
+    a = with_effect(world)
+    world.outcome("e1", E.IN_DOUBT, K.NONE)
+    world.reconcile("e1", Purpose.SEAL)
+    world.outcome("e1", E.ABSENT, K.SEALED)
+    a.apply("e1")
+    world.outcome("e1", E.CONFIRMED)
+    world.outcome("e1", E.REFUSED, attempt=1, instance="a1", epoch=0)
+    assert effect(world).state is E.CONFIRMED
+    world.outcome("e1", E.REFUSED)
+    assert effect(world).state is E.DISPUTED, "the call that made it cannot have been refused too"
+
+
 def test_a_time_out_after_the_fact_disputes_nothing() -> None:
     world = World()
     settled(world, E.CONFIRMED)

@@ -35,7 +35,8 @@ class Effect(Struct, frozen=True, kw_only=True, gc=False):
         request: digest of the request's body, to tell a repeat from a conflict.
         compared: digest of the request's compared fields.
         version: rises on every change; each attempt is a compare-and-set on it.
-        generation: rises when an attempt must not meet the provider's sealed key again.
+        generation: rises when an attempt must not meet the provider's sealed key again. first: number of its first
+            ``apply``; what was made before it was made with nothing left of it.
         idempotent_ms: the provider's window for one key; 0 when it is not idempotent.
         in_flight_ms: longest time that a sent request can still land; 0 when unknown.
         key_scope: where the provider's key counts: elsewhere a repeated key is a new one.
@@ -66,6 +67,7 @@ class Effect(Struct, frozen=True, kw_only=True, gc=False):
     senders: tuple[str, ...]
     dead_at: int = 0
     generation: int = 0
+    first: int = 1
     idempotent_ms: int = 0
     in_flight_ms: int = 0
     check_ms: int = 60_000

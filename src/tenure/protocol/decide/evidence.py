@@ -230,6 +230,8 @@ def _contradiction(effect: Effect, command: cmd.RecordOutcome) -> tuple[EffectSt
     """Evidence against a settled state makes a visible dispute; what agrees, or says nothing, moves nothing."""
     if command.state is E.IN_DOUBT or E.DISPUTED not in EFFECT[effect.state]:
         return ()
+    if command.attempt < effect.first and command.state not in POSITIVE:
+        return ()  # that its sealed key was refused was known before it was done under another
     other_reference = bool(
         command.reference and effect.reference and command.reference != effect.reference and command.state in POSITIVE
     )

@@ -95,6 +95,7 @@ def _attempted(effect: Effect, event: ev.EffectAttempted) -> Effect:
         senders=(event.instance,) if fresh else (*(s for s in effect.senders if s != event.instance), event.instance),
         dead_at=0,
         generation=event.generation,
+        first=event.n if fresh and event.purpose is Purpose.APPLY else effect.first,
         sealed=effect.sealed and not fresh,
         undo=event.undo,
         undo_reference="" if fresh else effect.undo_reference,

@@ -258,5 +258,5 @@ def effect_key(effect: Effect, now: int, name: Epochs) -> tuple[Any, ...]:
         (attempt.n, attempt.purpose, name(attempt.epoch), attempt.instance, attempt.in_flight),
         # Of a settled effect no rule compares a time again before a new attempt has set it.
         None if settled else (attempt.at - now, effect.applied_at - now, effect.dead_at and effect.dead_at - now),
-        (effect.sends, effect.senders, effect.generation, effect.sealed),
+        (effect.sends, effect.senders, effect.generation, effect.first, effect.sealed),
     )
