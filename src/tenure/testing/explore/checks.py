@@ -62,6 +62,9 @@ def _speaker_owns(before: World, command: cmd.Command, verdict: Verdict) -> None
     if not isinstance(command, cmd.OwnerCommand) and not applies:
         return
     epoch, instance = getattr(command, "epoch", 0), getattr(command, "instance", "")
+    if isinstance(command, cmd.AttemptEffect) and not epoch:
+        _goes_on(before, command)
+        return
     tenure = task.tenure if task else None
     if verdict.receipt.status == "late":
         kept = all(isinstance(change.event, ev.LateRecorded) for change in verdict.changes)
@@ -69,6 +72,14 @@ def _speaker_owns(before: World, command: cmd.Command, verdict: Verdict) -> None
         return
     owns = tenure is not None and (tenure.epoch, tenure.instance) == (epoch, instance)
     must(owns, "fencing" if tenure else "single-writer", f"{instance} acted under epoch {epoch} and does not own")
+
+
+def _goes_on(before: World, command: cmd.AttemptEffect) -> None:
+    """Somebody without the task only goes on with what its owner began, is in doubt, and is still wanted."""
+    effect, task = before.effects[command.effect_id], before.tasks[command.task_id]
+    wanted = task.cancel is None and task.phase not in (Phase.FAILED, Phase.CANCELLED)
+    doubt = command.purpose is Purpose.APPLY and effect.state is EffectState.IN_DOUBT
+    must(doubt and wanted, "fencing", f"{command.instance} made {effect.effect_id} happen and does not own the task")
 
 
 def _proofs(scope: Scope, after: World, change: Change, shadow: Shadow) -> None:

@@ -221,6 +221,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "idempotent",
     ),
     _mutant(
+        "fencing",
+        "whoever reconciles makes a new request of what is absent",
+        "decide.effects:_may_go_on",
+        "if effect.state is not E.IN_DOUBT or",
+        "if",
+        "idempotent",
+    ),
+    _mutant(
         "one-invocation",
         "an intent that is open elsewhere in the tree is intended again",
         "decide.effects:intend",
