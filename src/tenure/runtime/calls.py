@@ -74,24 +74,51 @@ class Calls:
 
     async def attempt(self, provider: pv.Provider, effect: Effect, purpose: Purpose) -> Effect | None:
         """Commit one more call; ``None`` when the ledger finds that it could act twice or somebody else is at it."""
-        undo = purpose is Purpose.COMPENSATE
         try:
-            receipt = await self._speaker.say(
-                cmd.AttemptEffect,
-                effect_id=effect.effect_id,
-                version=effect.version,
-                purpose=purpose,
-                key_scope=provider.key_scope,
-                idempotent_ms=int(provider.undo_idempotent_for * 1000) if undo else 0,
-                in_flight_ms=int(provider.in_flight_limit * 1000) if undo else 0,
-                instance=self._speaker.instance,
-                epoch=self._speaker.epoch,
-            )
+            return await self.commit(provider, effect, purpose)
         except RefusedError as error:
             if error.code in NOT_NOW:
                 return None
             raise
+
+    async def commit(self, provider: pv.Provider, effect: Effect, purpose: Purpose) -> Effect:
+        """Commit one more call, which :meth:`make` then makes.
+
+        Raises:
+            Refused: a code of :data:`NOT_NOW` when this call is not to be made.
+        """
+        undo = purpose is Purpose.COMPENSATE
+        receipt = await self._speaker.say(
+            cmd.AttemptEffect,
+            effect_id=effect.effect_id,
+            version=effect.version,
+            purpose=purpose,
+            key_scope=provider.key_scope,
+            idempotent_ms=int(provider.undo_idempotent_for * 1000) if undo else 0,
+            in_flight_ms=int(provider.in_flight_limit * 1000) if undo else 0,
+            instance=self._speaker.instance,
+            epoch=self._speaker.epoch,
+        )
+        if receipt.effect is None:
+            raise RefusedError("unknown_effect", effect.effect_id)
         return receipt.effect
+
+    async def make(self, provider: pv.Provider, effect: Effect, request: Any, timeout: float | None) -> Effect:
+        """Make the call that is committed as the effect's newest attempt, and record what it showed."""
+        purpose = effect.attempt.purpose
+        if purpose is Purpose.APPLY:
+            return await self.apply(provider, effect, request, timeout)
+        if purpose is Purpose.COMPENSATE:
+            return await self._act(effect, _call(provider, effect, "compensate", request), timeout)
+        method = str(purpose)
+        if purpose is Purpose.LOOKUP and effect.state in UNDOING:
+            method = "lookup_compensation"
+        answer = await self._ask(_call(provider, effect, method, request), timeout)
+        return await self.record_answer(effect, answer, K.LOOKUP)
+
+    async def unsent(self, effect: Effect, words: str) -> Effect:
+        """Record that the call which is committed was not made."""
+        return await self.record(effect, _not_sent(effect, words))
 
     async def apply(self, provider: pv.Provider, effect: Effect, request: Any, timeout: float | None) -> Effect:
         """Make the call of an ``apply`` that is committed, and record what it showed."""
@@ -102,8 +129,7 @@ class Calls:
         attempted = await self.attempt(provider, effect, Purpose.COMPENSATE)
         if attempted is None:
             return None
-        call = await self._call(provider, attempted, "compensate")
-        return await self._act(attempted, call, timeout)
+        return await self.make(provider, attempted, await self.request_of(attempted), timeout)
 
     async def _act(self, effect: Effect, call: Awaitable[pv.Answer], timeout: float | None) -> Effect:
         """A call that changes something outside: whatever it raises, what it did is not known."""
@@ -125,29 +151,17 @@ class Calls:
         looking = await self.attempt(provider, effect, purpose)
         if looking is None:
             return None
-        method = str(purpose)
-        if purpose is Purpose.LOOKUP and looking.state in UNDOING:
-            method = "lookup_compensation"
-        answer = await self.ask(provider, looking, method, timeout)
-        return await self.record_answer(looking, answer, K.LOOKUP)
+        return await self.make(provider, looking, await self.request_of(looking), timeout)
 
     async def ask(self, provider: pv.Provider, effect: Effect, method: str, timeout: float | None) -> object:
         """Call an optional method of the provider. One that failed has shown nothing."""
+        return await self._ask(_call(provider, effect, method, await self.request_of(effect)), timeout)
+
+    async def _ask(self, call: Awaitable[pv.Answer], timeout: float | None) -> object:
         try:
-            return await _limited(await self._call(provider, effect, method), timeout)
-        except RefusedError:
-            raise
+            return await _limited(call, timeout)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - see above
             return pv.Inconclusive(words_of(error))
-
-    async def _call(self, provider: pv.Provider, effect: Effect, method: str) -> Awaitable[pv.Answer]:
-        request = await self.request_of(effect)
-        names = {"reference": effect.reference, "undo_reference": effect.undo_reference}
-        more = {name: value for name, value in names.items() if pv.takes(provider, method, name)}
-        undo = method in ("compensate", "lookup_compensation")
-        key = undo_key(effect) if undo else provider_key(effect)
-        call: Awaitable[pv.Answer] = getattr(provider, method)(request, key=key, **more)
-        return call
 
     async def record_answer(self, effect: Effect, answer: object, seen_by: EvidenceKind) -> Effect:
         """Record an answer as evidence. One that such a call cannot give shows nothing."""
@@ -190,6 +204,16 @@ class Calls:
         if body is None:
             raise RefusedError("erased", "The request of this effect.")
         return body.value()
+
+
+async def _call(provider: pv.Provider, effect: Effect, method: str, request: Any) -> pv.Answer:
+    """An optional method, by the key that it works on. Whatever it raises is raised where it is awaited."""
+    names = {"reference": effect.reference, "undo_reference": effect.undo_reference}
+    more = {name: value for name, value in names.items() if pv.takes(provider, method, name)}
+    undo = method in ("compensate", "lookup_compensation")
+    key = undo_key(effect) if undo else provider_key(effect)
+    answer: pv.Answer = await getattr(provider, method)(request, key=key, **more)
+    return answer
 
 
 def provider_key(effect: Effect) -> str:

@@ -356,9 +356,19 @@ class Team:
 
     @asynccontextmanager
     async def worker(
-        self, *, name: str = "", agents: Iterable[str] = (), concurrency: int = 16, drain: float = 30
+        self,
+        *,
+        name: str = "",
+        agents: Iterable[str] = (),
+        concurrency: int = 16,
+        drain: float = 30,
+        reconcile: bool = True,
     ) -> AsyncIterator[Worker]:
-        """Run a worker of this team for as long as the block lasts; then drain it, ``drain`` seconds at most."""
+        """Run a worker of this team for as long as the block lasts; then drain it, ``drain`` seconds at most.
+
+        Args:
+            reconcile: whether it looks after the ledger's open effects too, with the team's ``providers``.
+        """
         self.check()
         if not self.agents:
             raise Refused("invalid_team", f"No agent of team {self.name!r} has a handler here.")
@@ -368,7 +378,13 @@ class Team:
         self._workers += 1
         try:
             async with self._surroundings():
-                worker = Worker(self, name=name or f"{self.name}-worker", agents=chosen, concurrency=concurrency)
+                worker = Worker(
+                    self,
+                    name=name or f"{self.name}-worker",
+                    agents=chosen,
+                    concurrency=concurrency,
+                    reconcile=reconcile,
+                )
                 await worker.start()
                 try:
                     yield worker

@@ -13,6 +13,7 @@ from tenure.runtime.clock import uptime_ms
 from tenure.runtime.housekeeper import Housekeeper
 from tenure.runtime.ids import jitter, new_id
 from tenure.runtime.jobs import this_host, watch_tasks
+from tenure.runtime.reconciler import Reconciler
 from tenure.runtime.recovery import Recovery, free_name, recover
 from tenure.runtime.serving import Serving
 
@@ -33,11 +34,13 @@ class Worker:
 
     Attributes:
         name: may be used again after its process has ended. instance: never is.
-        recovery: the newest sweep for dead instances of this host. left: offers and tenures that still ran when the
-        drain's time was over.
+        recovery: the newest sweep for dead instances of this host. reconciler: looks after open effects; ``None`` when
+        that was not wanted. left: offers and tenures that still ran when the drain's time was over.
     """
 
-    def __init__(self, team: Team, *, name: str, agents: tuple[str, ...], concurrency: int) -> None:
+    def __init__(
+        self, team: Team, *, name: str, agents: tuple[str, ...], concurrency: int, reconcile: bool = True
+    ) -> None:
         """Not started yet."""
         self.team = team
         self.name = name
@@ -47,6 +50,7 @@ class Worker:
         self.recovery = Recovery(failed={})
         self.left = 0
         self._ledger = team.ledger
+        self.reconciler = Reconciler(self._ledger, team.providers, instance=self.instance) if reconcile else None
         self._house = Housekeeper(self._ledger, self.instance, lease_ms=team.settings.lease_ms)
         self._serving: dict[tuple[str, int], tuple[asyncio.Task[None], Serving]] = {}
         self._loops: list[asyncio.Task[None]] = []
@@ -67,6 +71,8 @@ class Worker:
             background(self._recover_forever(), name="tenure-recovery"),
             background(self._pick_up_forever(), name="tenure-pick-up"),
         ]
+        if self.reconciler is not None:
+            self._loops.append(background(self.reconciler.forever(), name="tenure-reconciler"))
 
     async def _register(self) -> None:
         """Make this instance known, patiently: another process may hold a file's write lock while it is frozen."""
@@ -97,10 +103,14 @@ class Worker:
         What still runs then is asked to end. Its lease lapses, and nothing is claimed about what is not seen to end.
         """
         self._draining.set()
+        if self.reconciler is not None:
+            self.reconciler.stop()
         if running := [task for task, _ in self._serving.values()]:
             _, pending = await asyncio.wait(running, timeout=drain)
             self.left = len(pending)
         await self._let_go()
+        if self.reconciler is not None:
+            await self.reconciler.stopped(LETTING_GO)
         for task in self._loops:
             task.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
