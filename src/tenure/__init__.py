@@ -24,6 +24,7 @@ from tenure.runtime.provider import (
 from tenure.runtime.team import Team
 from tenure.runtime.tenure import Tenure
 from tenure.runtime.turns import Answered, Call, Delegate, Nudged
+from tenure.runtime.undoing import Compensation, Undone
 
 __version__ = "0.1.0"
 
@@ -33,6 +34,7 @@ __all__ = [
     "Artifact",
     "Call",
     "Cancelled",
+    "Compensation",
     "Complete",
     "Confirmed",
     "Declined",
@@ -58,5 +60,6 @@ __all__ = [
     "Team",
     "Tenure",
     "Transfer",
+    "Undone",
     "Wait",
 ]

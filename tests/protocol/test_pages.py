@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from docs._ext import records
 from docs._ext import machines as drawn
+from docs._ext import records
 from tenure.errors import CODES
 from tenure.protocol import commands, decisions, evidence
 from tenure.protocol.events import EVENT_TYPES

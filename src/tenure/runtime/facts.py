@@ -11,6 +11,7 @@ from tenure.ledger import Ledger
 from tenure.protocol.state import Child, Hop, Question, Task, Work
 from tenure.protocol.vocabulary import EffectState, WorkKind, WorkState
 from tenure.runtime.jobs import process_alive, survivors_of
+from tenure.runtime.undoing import compensation_of
 
 
 class Execution(Struct, frozen=True, kw_only=True):
@@ -77,10 +78,15 @@ class OpenEffectFact(Struct, frozen=True, kw_only=True):
 
 
 class EffectFacts(Struct, frozen=True, kw_only=True):
-    """What exists outside. ``open`` ones may or may not."""
+    """What exists outside. ``open`` ones may or may not.
+
+    ``compensation`` says how far what the task has done was undone: ``compensated`` only if all of it is, or
+    ``partially_compensated``; empty when nobody has begun to.
+    """
 
     open: tuple[OpenEffectFact, ...]
     by_state: dict[str, int]
+    compensation: str = ""
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -165,6 +171,7 @@ async def _effects(ledger: Ledger, task_id: str) -> EffectFacts:
             if not EffectState(effect.state).settled
         ),
         by_state=by_state,
+        compensation=compensation_of(effects),
     )
 
 

@@ -10,7 +10,7 @@ from tenure.errors import Refused
 from tenure.ledger import Ledger
 from tenure.protocol import commands as cmd
 from tenure.protocol.state import Task
-from tenure.protocol.vocabulary import Phase
+from tenure.protocol.vocabulary import Finding, Phase
 from tenure.runtime.content import to_body
 from tenure.runtime.delegation import Result, result_of
 from tenure.runtime.facts import Facts, facts_of
@@ -102,16 +102,29 @@ class TaskHandle:
             body=to_body({"choice": choice, "words": words}),
         )
 
-    async def attest(self, effect_id: str, *, version: int, by: str, words: Any) -> None:
-        """Give a person's word on an effect in doubt; it settles the effect as ``attested``.
+    async def attest(
+        self,
+        effect_id: str,
+        *,
+        version: int,
+        by: str,
+        words: Any,
+        finding: Finding = Finding.PRESENT,
+        retry: bool = False,
+    ) -> None:
+        """Give a person's word on an open effect; it settles the effect as ``attested``.
 
         Args:
             version: of the effect, as it was seen (:attr:`Facts.effects`). words: what was found, and how.
+            finding: what was found: it is ``present``, ``absent`` or ``undone``.
+            retry: with ``absent``, let the owner make one more call. Its former senders must have been seen dead.
 
         Raises:
             Refused: ``version_conflict`` when the effect has changed since; ``unknown_effect``; ``wrong_phase``.
         """
-        await self._execute(cmd.Attest, effect_id=effect_id, version=version, by=by, body=to_body(words))
+        await self._execute(
+            cmd.Attest, effect_id=effect_id, version=version, by=by, body=to_body(words), finding=finding, retry=retry
+        )
 
     async def reverse(self, handoff_id: str, *, by: str, reason: str = "") -> None:
         """End an open handoff and all above it; the task goes back to that handoff's sender."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from tenure.errors import Fenced, OutcomeUnknown, Refused, Unavailable
@@ -14,6 +15,7 @@ from tenure.protocol.typed import typed
 from tenure.runtime.books import Books
 from tenure.runtime.clock import uptime_ms
 from tenure.runtime.ids import jitter, new_id
+from tenure.runtime.provider import Provider
 
 C = TypeVar("C", bound=CommandBase)
 
@@ -52,12 +54,20 @@ class Hold:
     """
 
     def __init__(
-        self, ledger: Ledger, task: Task, tenure: Tenure, *, asked_at: int, graph: Graph | None = None
+        self,
+        ledger: Ledger,
+        task: Task,
+        tenure: Tenure,
+        *,
+        asked_at: int,
+        graph: Graph | None = None,
+        providers: Mapping[str, Provider] | None = None,
     ) -> None:
         """Hold a tenure that was granted to a request sent at ``asked_at`` (:func:`uptime_ms`).
 
-        ``graph`` is the version in force at the grant.
+        ``graph`` is the version in force at the grant; ``providers`` are the team's.
         """
+        self.providers: Mapping[str, Provider] = providers or {}
         self.ledger = ledger
         self.root_id = task.root_id
         self.task_id = task.task_id

@@ -16,7 +16,7 @@ from tenure.protocol.graph import EdgeKind
 from tenure.protocol.outside import Effect
 from tenure.protocol.payload import Fact, Payload
 from tenure.protocol.state import Candidate, Child, Task
-from tenure.protocol.vocabulary import EffectState, WorkEnd
+from tenure.protocol.vocabulary import EffectState, Finding, WorkEnd
 from tenure.runtime.books import Reader
 from tenure.runtime.content import encoded, to_plain
 from tenure.runtime.decisions import Transfer
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _FACT_OF = {
     EffectState.CONFIRMED: "done",
-    EffectState.ATTESTED: "done",
     EffectState.REFUSED: "refused",
     EffectState.ABSENT: "refused",
     EffectState.FAILED: "failed",
@@ -145,21 +144,28 @@ def settled_facts(effects: Iterable[Effect], by: Callable[[str], str]) -> tuple[
         Fact(
             id=effect.effect_id,
             what=effect.tool,
-            outcome=_FACT_OF[effect.state],  # type: ignore[arg-type]  # the table's values are the literals
+            outcome=_outcome(effect),
             reference=effect.reference,
             by=by(effect.effect_id),
             origin="effect",
         )
         for effect in effects
-        if effect.state in _FACT_OF
+        if effect.state in _FACT_OF or effect.state is EffectState.ATTESTED
     )
+
+
+def _outcome(effect: Effect) -> Any:
+    """What is known of a settled effect; what a person has found is that."""
+    if effect.state is EffectState.ATTESTED:
+        return {Finding.ABSENT: "refused", Finding.UNDONE: "failed"}.get(Finding(effect.finding or "present"), "done")
+    return _FACT_OF[effect.state]
 
 
 async def books_of(ledger: Reader, task: Task, payload: Payload) -> InFlight:
     """What is in flight and what the sender's part could not tell yet, as facts that a receiver can read."""
     effects = await ledger.effects(task.task_id)
-    told = {fact.id for fact in payload.done}
-    news = settled_facts([effect for effect in effects if effect.effect_id not in told], lambda _: "")
+    told = {fact.id: fact.outcome for fact in payload.done}
+    news = [fact for fact in settled_facts(effects, lambda _: "") if told.get(fact.id) != fact.outcome]
     return InFlight(
         works=tuple(
             Fact(

@@ -95,7 +95,8 @@ class Serving:
             now = await asyncio.to_thread(self._ledger.now_blocking)
             asked_at = uptime_ms() - max(0, now - task.tenure.since)
         graph = await self._team.version(task.graph)
-        return Hold(self._ledger, task, task.tenure, asked_at=asked_at, graph=graph), task, given, payload
+        hold = Hold(self._ledger, task, task.tenure, asked_at=asked_at, graph=graph, providers=self._team.providers)
+        return hold, task, given, payload
 
     async def _given(self, payload: Payload) -> Any:
         """The agent's input: the sender's data, or what the agent had been given before when the task comes back."""

@@ -29,6 +29,7 @@ from tenure.runtime.outcomes import Refused as NotDone
 from tenure.runtime.payloads import InFlight
 from tenure.runtime.provider import Provider
 from tenure.runtime.turns import Answered, Asked, Nudged, Turns, nudge_text
+from tenure.runtime.undoing import Compensation, Undoing
 from tenure.runtime.works import Work, Works, policy_of
 
 T = TypeVar("T")
@@ -207,6 +208,20 @@ class Tenure(Generic[T]):
             patience=0,
         )
         return await self.effects.cancel(intent)
+
+    async def compensate(self, scope: str | None = None, *, timeout: float | None = 30) -> Compensation:
+        """Undo the effects of this task, or of one :meth:`scope` of it, the newest first, each on its own.
+
+        What is in doubt is found out first. Safe to ask again, also after a crash: nothing is undone twice. What could
+        not be undone here goes on being tried by the worker's reconciler, and a person is asked in the end.
+
+        Args:
+            timeout: seconds for one call of a provider.
+
+        Raises:
+            Refused: ``retiring``. Fenced: the tenure is not valid any more.
+        """
+        return await Undoing(self.hold, timeout=timeout).run(scope)
 
     @property
     def out_of_bounds(self) -> bool:
