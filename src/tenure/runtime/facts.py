@@ -195,8 +195,8 @@ _SEEN = {True: "alive", False: "gone", None: "not determinable"}
 
 def _look(work: Work) -> tuple[str, tuple[str, ...]]:
     """Look from this host. That a process lives says nothing about one of its coroutines or threads."""
-    if work.locator is None:
-        return _SEEN[None], ()
+    if work.locator is None or work.kind is WorkKind.REMOTE:
+        return _SEEN[None], ()  # where remote work is, its provider knows
     if work.kind is not WorkKind.PROCESS:
         return _SEEN[False if process_alive(work.locator) is False else None], ()
     found = survivors_of(work.locator, work.work_id)

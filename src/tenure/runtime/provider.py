@@ -9,9 +9,11 @@ provider that has none leaves an effect in doubt to a person:
 ``cancel(request, *, key)``                 ask for the end of what was taken on, and say what was *seen*
 ``compensate(request, *, key)``             undo what is confirmed, under a key of its own
 ``lookup_compensation(request, *, key)``    what became of the undoing
+``status(reference)``                       of work that runs there: ``Accepted`` while it does, or how it ended
+``stop(reference)``                         ask such work to end: ``Accepted`` when the request was taken
 ==========================================  ==================================================================
 
-Each of them gets ``reference=`` too, the provider's own name for the effect, if it has a parameter of that name;
+Those with a key get ``reference=`` too, the provider's own name for the effect, if they have a parameter of that name;
 ``lookup_compensation`` also ``undo_reference=``, that of its compensation.
 """
 

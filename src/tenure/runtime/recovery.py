@@ -15,9 +15,10 @@ from tenure.errors import Refused, TenureError
 from tenure.ledger import Instance, Ledger, root_of
 from tenure.protocol import commands as cmd
 from tenure.protocol.state import Locator, Task
-from tenure.protocol.vocabulary import DIES_WITH_PROCESS, WorkEnd, WorkKind
+from tenure.protocol.vocabulary import DIES_WITH_PROCESS
 from tenure.runtime.ids import new_id
-from tenure.runtime.jobs import process_alive, survivors_of
+from tenure.runtime.jobs import process_alive
+from tenure.runtime.residual import GONE, close_work, group_gone
 
 
 class Recovery(Struct, frozen=True, kw_only=True):
@@ -89,7 +90,7 @@ async def _recover_task(ledger: Ledger, task_id: str, instance: Instance, by: st
     task = await ledger.task(task_id)
     if task is None:
         return True
-    await _recover_groups(ledger, task, instance.instance_id)
+    await _recover_groups(ledger, task, instance.instance_id, by)
     return instance.instance_id not in set(await _holders(ledger, task_id))
 
 
@@ -113,23 +114,8 @@ async def _holders(ledger: Ledger, task_id: str) -> list[str]:
     return holders
 
 
-async def _recover_groups(ledger: Ledger, task: Task, instance_id: str) -> None:
+async def _recover_groups(ledger: Ledger, task: Task, instance_id: str, by: str) -> None:
     """A process group that is seen to be gone has ended; one that is alive, or cannot be seen, stays on the books."""
     for work in task.works:
-        if work.instance != instance_id or work.kind is not WorkKind.PROCESS or work.locator is None:
-            continue
-        if await asyncio.to_thread(survivors_of, work.locator, work.work_id) != ():
-            continue
-        command = cmd.EndWork(
-            command_id=new_id("c"),
-            root_id=task.root_id,
-            task_id=task.task_id,
-            work_id=work.work_id,
-            instance=instance_id,
-            how=WorkEnd.VANISHED,
-        )
-        try:
-            await ledger.execute(command)
-        except Refused as error:
-            if error.code != "unknown_work":
-                raise
+        if work.instance == instance_id and await group_gone(work):
+            await close_work(ledger, task, work, GONE, by=by)

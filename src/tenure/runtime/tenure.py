@@ -105,6 +105,20 @@ class Tenure(Generic[T]):
         """Run a command in its own process group; the whole group is signalled, survivors are reported."""
         return self.works.process(argv, policy, name, **options)
 
+    def remote(
+        self, provider: Provider, reference: str, *, policy: str | Policy = "external", name: str = ""
+    ) -> Work[Any]:
+        """Own what runs at a provider under its name for it, until the provider's ``status(reference)`` shows its end.
+
+        Started by an :meth:`effect`, whose reference it has. At the end of the tenure the provider's
+        ``stop(reference)`` is asked for, where it has one; what then was not seen to end is residual work, and closed
+        by whoever can ask the provider.
+
+        Raises:
+            Refused: ``misuse`` for a provider without ``status``; ``retiring``, ``deadline_below_grace``. Fenced.
+        """
+        return self.works.remote(provider, reference, policy, name)
+
     def route(self, name: str = "input") -> Route:
         """Subscribe to live input: ``async with own.route() as route: async for message in route``."""
         return self.inbox.route(name)

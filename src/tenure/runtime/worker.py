@@ -15,6 +15,7 @@ from tenure.runtime.ids import jitter, new_id
 from tenure.runtime.jobs import this_host, watch_tasks
 from tenure.runtime.reconciler import Reconciler
 from tenure.runtime.recovery import Recovery, free_name, recover
+from tenure.runtime.residual import watch_residual
 from tenure.runtime.serving import Serving
 
 if TYPE_CHECKING:
@@ -50,12 +51,17 @@ class Worker:
         self.recovery = Recovery(failed={})
         self.left = 0
         self._ledger = team.ledger
-        self.reconciler = Reconciler(self._ledger, team.providers, instance=self.instance) if reconcile else None
+        self.reconciler = (
+            Reconciler(self._ledger, team.providers, instance=self.instance, watch=self._watch) if reconcile else None
+        )
         self._house = Housekeeper(self._ledger, self.instance, lease_ms=team.settings.lease_ms)
         self._serving: dict[tuple[str, int], tuple[asyncio.Task[None], Serving]] = {}
         self._loops: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
         self._freed = asyncio.Event()
+
+    async def _watch(self) -> int:
+        return await watch_residual(self._ledger, self.team.providers, by=self.instance)
 
     async def start(self) -> None:
         """Register, recover what dead instances of this host left, and begin to pick offers up.

@@ -11,13 +11,15 @@ from tenure.protocol import commands as cmd
 from tenure.protocol.body import Body
 from tenure.protocol.graph import Graph
 from tenure.protocol.settings import POLICIES, Policy
-from tenure.protocol.vocabulary import WorkEnd, WorkKind
+from tenure.protocol.vocabulary import EvidenceKind, WorkEnd, WorkKind
+from tenure.runtime import provider as pv
 from tenure.runtime.background import background
 from tenure.runtime.content import to_body, words_of
 from tenure.runtime.hold import Hold
 from tenure.runtime.ids import new_id
-from tenure.runtime.jobs import CoroutineJob, Job, Outcome, ProcessJob, Retired, ThreadJob, retire
+from tenure.runtime.jobs import CoroutineJob, Job, Outcome, ProcessJob, RemoteJob, Retired, ThreadJob, retire
 from tenure.runtime.jobs.pipes import Pipes
+from tenure.runtime.residual import remote_end
 
 T = TypeVar("T")
 
@@ -35,6 +37,10 @@ def policy_of(policy: str | Policy, graph: Graph | None = None) -> Policy:
         names = ", ".join(POLICIES | graph.policies if graph is not None else POLICIES)
         raise Refused("misuse", f"{policy!r} is not a policy; use {names} or a Policy of your own.")
     return found
+
+
+class RemoteFailed(Exception):
+    """What its provider says of remote work that failed."""
 
 
 class Work(Generic[T]):
@@ -123,6 +129,34 @@ class Works:
         chosen = self.admit(policy)
         return self._start(ProcessJob(argv, work_id=new_id("w"), name=name or argv[0], policy=chosen, **options))
 
+    def remote(self, provider: pv.Provider, reference: str, policy: str | Policy, name: str) -> Work[Any]:
+        """Own what runs at a provider under its name for it."""
+        if not pv.can(provider, "status"):
+            raise Refused("misuse", f"{provider.name} has no status to ask for: its end could never be seen.")
+        chosen = self.admit(policy)
+
+        async def status() -> Outcome | None:
+            found = await remote_end(provider, reference)
+            if found is None:
+                return None
+            how, value = found
+            return Outcome(how, error=RemoteFailed(value)) if how is WorkEnd.RAISED else Outcome(how, value=value)
+
+        async def stop() -> bool:
+            answer = await provider.stop(reference)  # type: ignore[attr-defined]  # optional, asked for before
+            return isinstance(answer, pv.Accepted | pv.Cancelled)
+
+        job = RemoteJob(
+            provider.name,
+            reference,
+            status=status,
+            stop=stop if pv.can(provider, "stop") else None,
+            work_id=new_id("w"),
+            name=name or f"{provider.name} {reference}",
+            policy=chosen,
+        )
+        return self._start(job)
+
     @property
     def running(self) -> bool:
         """Whether anything was not seen to end, helpers included."""
@@ -192,6 +226,7 @@ class Works:
 
     async def reported(self, timeout: float) -> None:
         """Wait until running reports are in the ledger, ``timeout`` seconds at most."""
+        await asyncio.sleep(0)  # an end that was just seen is told in the loop's next cycle
         if self._reports:
             await asyncio.wait(self._reports, timeout=timeout)
 
@@ -251,13 +286,22 @@ class Works:
         outcome = job.outcome
         if outcome is None:
             return
-        await report_end(self._hold, job.work_id, outcome.how, result_body(outcome))
+        seen_by = EvidenceKind.STATUS if job.kind is WorkKind.REMOTE else EvidenceKind.ENDED
+        await report_end(self._hold, job.work_id, outcome.how, result_body(outcome), seen_by)
 
 
-async def report_end(hold: Hold, work_id: str, how: WorkEnd, result: Body | None = None) -> None:
+async def report_end(
+    hold: Hold,
+    work_id: str,
+    how: WorkEnd,
+    result: Body | None = None,
+    evidence: EvidenceKind = EvidenceKind.ENDED,
+) -> None:
     """Tell the ledger that a work was seen to end; one that is off the books already needs no telling."""
     try:
-        await hold.report(cmd.EndWork, work_id=work_id, instance=hold.instance, how=how, result=result)
+        await hold.report(
+            cmd.EndWork, work_id=work_id, instance=hold.instance, how=how, result=result, evidence=evidence
+        )
     except Refused as error:
         if error.code != "unknown_work":
             raise

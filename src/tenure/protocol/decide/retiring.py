@@ -23,14 +23,7 @@ from tenure.protocol.decide.transferring import checked, initiate
 from tenure.protocol.graph import Termination
 from tenure.protocol.payload import check_carried, read_payload
 from tenure.protocol.state import Candidate, Question, Retiring, Task, Wait
-from tenure.protocol.vocabulary import (
-    Gate,
-    HandoffState,
-    OfferKind,
-    Phase,
-    Reason,
-    WaitOn,
-)
+from tenure.protocol.vocabulary import EvidenceKind, Gate, HandoffState, OfferKind, Phase, Reason, WaitOn, WorkKind
 
 ENDS_TASK = frozenset({"complete", "stop"})
 """Decisions after which no grant follows: their gate is judged here, with every item counted as critical demands."""
@@ -63,15 +56,27 @@ def release(draft: Draft, command: cmd.Release) -> Verdict:
     retiring = guards.unreleased(task)
     if not command.routes_retired:
         raise Refused("wrong_phase", "A tenure is not released before its routes are retired.")
-    known = {work.work_id for work in task.works if work.instance == command.instance}
+    known = {work.work_id: work.kind for work in task.works if work.instance == command.instance}
     delivered = tuple(name for name in command.delivered if name in known)
     if delivered:
         draft.emit(ev.CancellationRequested(at=draft.now, works=delivered, delivered=True))
     for ended in command.ended:
         if ended.work_id in known:
-            result = ended.result.digest if ended.result else ""
-            draft.emit(ev.WorkStopped(at=draft.now, work_id=ended.work_id, how=ended.how, result=result))
+            _ended(draft, ended, known[ended.work_id])
     return _switch(draft, retiring, unseen=command.unseen)
+
+
+def _ended(draft: Draft, ended: cmd.Ended, kind: WorkKind) -> None:
+    """A work that its own tenure has seen to end, here or by its provider's status."""
+    draft.emit(
+        ev.WorkStopped(
+            at=draft.now,
+            work_id=ended.work_id,
+            how=ended.how,
+            result=ended.result.digest if ended.result else "",
+            evidence=EvidenceKind.STATUS if kind is WorkKind.REMOTE else EvidenceKind.ENDED,
+        )
+    )
 
 
 def finish_switch(draft: Draft, retiring: Retiring, reason: Reason) -> None:

@@ -4,6 +4,7 @@ from tenure.runtime.jobs.base import Job, Outcome, outside
 from tenure.runtime.jobs.coroutine import CoroutineJob, watch_tasks
 from tenure.runtime.jobs.hosts import group_members, process_alive, survivors_of, this_host
 from tenure.runtime.jobs.process import ProcessJob
+from tenure.runtime.jobs.remote import RemoteJob
 from tenure.runtime.jobs.retire import Retired, retire
 from tenure.runtime.jobs.thread import ThreadJob
 
@@ -12,6 +13,7 @@ __all__ = [
     "Job",
     "Outcome",
     "ProcessJob",
+    "RemoteJob",
     "Retired",
     "ThreadJob",
     "group_members",

@@ -1,0 +1,92 @@
+"""Work at a provider, started under a tenure and known by the provider's name for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tenure.protocol.settings import Policy
+from tenure.protocol.state import Locator
+from tenure.protocol.vocabulary import WorkKind
+from tenure.runtime.jobs.base import Job, Outcome
+
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 5.0
+
+
+class RemoteJob(Job):
+    """Asks for the status of something that runs elsewhere, until that is an end.
+
+    A request to stop it is delivered when the provider has taken it, and is no end: only a status is.
+
+    Args:
+        provider, reference: where it runs, and its name there. status: how it ended; ``None`` while it goes on, or
+            cannot be told. stop: asks for its end, and says whether the provider has taken the request; ``None`` where
+            it cannot be asked.
+    """
+
+    kind = WorkKind.REMOTE
+
+    def __init__(
+        self,
+        provider: str,
+        reference: str,
+        *,
+        status: Callable[[], Awaitable[Outcome | None]],
+        stop: Callable[[], Awaitable[bool]] | None,
+        work_id: str,
+        name: str,
+        policy: Policy,
+    ) -> None:
+        super().__init__(work_id=work_id, name=name, policy=policy)
+        self.locator = Locator(provider=provider, reference=reference)
+        self._status = status
+        self._stop = stop
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._moved = asyncio.Event()
+
+    def survivors(self) -> tuple[str, ...]:
+        """Its name at the provider, while it was not seen to end."""
+        return () if self.outcome or self.locator is None else (f"{self.locator.provider} {self.locator.reference}",)
+
+    async def _start(self) -> None:
+        self._keep(self._watch())
+
+    def _deliver(self) -> None:
+        if self._stop is not None:
+            self._keep(self._ask(self._stop))
+
+    def _deliver_again(self) -> None:
+        self._deliver()
+
+    def _keep(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ask(self, stop: Callable[[], Awaitable[bool]]) -> None:
+        try:
+            self.delivered = await stop() or self.delivered
+        except Exception:  # noqa: BLE001 - whatever was raised, it is not known to have arrived
+            return
+        finally:
+            self._moved.set()
+
+    async def _watch(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                outcome = await self._status()
+            except Exception:  # noqa: BLE001 - a status that cannot be had is none
+                outcome = None
+            if outcome is not None:
+                self._seen(outcome)
+                return
+            try:
+                async with asyncio.timeout(pause):
+                    await self._moved.wait()
+                self._moved.clear()
+                pause = FIRST_PAUSE
+            except TimeoutError:
+                pause = min(pause * 2, LONGEST_PAUSE)
