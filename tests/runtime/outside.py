@@ -1,4 +1,4 @@
-"""What the tests of reconcilers share: ledgers whose clock is moved by hand, outside systems that do as they are told."""
+"""What tests of reconcilers share: ledgers whose clock is moved by hand, outside systems that do as they are told."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tenure import Accepted, Confirmed, Declined, Failed, NotFound, Sealed
+from tenure import Accepted, Complete, Confirmed, Declined, Failed, NotFound, Sealed, Team, Tenure
 from tenure.errors import Unavailable
 from tenure.protocol import commands as cmd
 from tenure.protocol import events as ev
@@ -14,7 +14,7 @@ from tenure.protocol.settings import CRITICAL, LOCAL
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Phase, Purpose, Reason
 from tenure.runtime.provider import Provider
 from tenure.runtime.swept import Fate, Swept
-from tests.runtime.harness import Line, events
+from tests.runtime.harness import Line, events, until
 from tests.runtime.outside import HOUR, MINUTE, Deaf, Sealing, Seeing, Undoing, World, world
 
 __all__ = ["world"]
@@ -156,15 +156,20 @@ async def test_a_task_that_wants_it_no_more_has_it_sealed_and_not_retried(world:
     assert shop.made == ["lookup", "seal"]
 
 
-async def test_a_retry_that_the_ledger_does_not_allow_is_not_made(world: World) -> None:
-    """Another effect of the tree has taken the intent up: only the ledger sees that."""
+async def test_a_retry_that_the_ledger_does_not_allow_any_more_is_not_made(world: World) -> None:
+    """What was read at the beginning of a look is a guess; each commit judges anew."""
     await world.owned()
-    await world.in_doubt(idempotent_ms=DAY, intent="same")
-    await world.dies()
-    await world.driver.acknowledge("a", "w2")
-    shop = Sealing(lookup=[NotFound(final=True)], seal=[Sealed()])
+    await world.in_doubt(idempotent_ms=DAY)
+
+    class Slow(Sealing):
+        async def lookup(self, request: Any, *, key: str) -> Any:
+            await world.driver.do(cmd.RequestCancel, by="person:lead")
+            return await super().lookup(request, key=key)
+
+    shop = Slow(lookup=[NotFound()], seal=[Sealed()])
     assert whole(await world.reconciler(shop).sweep()) == {"settled": 1}
-    assert await world.state() is E.ABSENT
+    assert shop.made == ["lookup", "seal"]
+    assert [each.code for each in await world.ledger.refusals()] == ["evidence_insufficient", "owner_needed"]
 
 
 async def test_a_call_that_was_late_for_its_permission_is_not_made_and_says_so(
@@ -532,6 +537,31 @@ async def test_residual_work_is_looked_at_once_in_a_sweep_and_its_faults_stay_it
 
     assert (await world.reconciler(watch=watch).sweep()).ended == 2
     assert whole(await world.reconciler(watch=broken).sweep()) == {"unknown_provider": 1}
+
+
+# --- in a worker ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_worker_reconciles_with_the_providers_of_its_team(world: World) -> None:
+    await world.owned()
+    await world.in_doubt()
+    shop = Seeing(lookup=[Confirmed(reference="R1")])
+    team = Team("t", ledger=world.ledger, providers=[shop])
+
+    @team.agent
+    async def other(own: Tenure[Any]) -> Complete[Any]:
+        return Complete()
+
+    async with team.worker(reconcile=False) as worker:
+        assert worker.reconciler is None
+    async with team.worker() as worker:
+
+        async def settled() -> bool:
+            return await world.state() is E.CONFIRMED
+
+        await until(settled)
+        assert (await world.effect()).attempt.instance == worker.instance
+    assert shop.made == ["lookup"]
 
 
 # --- saying what it would do ----------------------------------------------------------------------------------------
