@@ -56,7 +56,7 @@ async def test_what_waiting_does_not_mend_is_raised_at_once(ledger: Ledger) -> N
 
 
 async def test_patience_has_an_end(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenure.runtime.worker.START_SECONDS", 0)
+    monkeypatch.setattr("tenure.runtime.registering.START_SECONDS", 0)
     line = Refusing(ledger, "ledger_busy", times=100)
     with pytest.raises(Unavailable, match="write lock"):
         async with team_on(line.ledger).worker():

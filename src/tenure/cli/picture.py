@@ -14,13 +14,15 @@ from tenure.runtime.facts import Execution, OpenEffectFact, OpenWork, Routing, f
 
 
 class SettledEffect(Struct, frozen=True, kw_only=True):
-    """An effect with settling evidence."""
+    """An effect that needs nobody. ``finding``: a person's. ``undo_reference``: the provider's name for its undoing."""
 
     effect_id: str
     tool: str
     state: str
     reference: str
     attempts: int
+    finding: str = ""
+    undo_reference: str = ""
 
 
 class TerminationPicture(Struct, frozen=True, kw_only=True):
@@ -122,9 +124,11 @@ async def picture_of(ledger: Ledger, task_id: str) -> Picture:
             state=str(effect.state),
             reference=effect.reference,
             attempts=effect.attempt.n,
+            finding=effect.finding,
+            undo_reference=effect.undo_reference,
         )
         for effect in effects
-        if effect.state.settled
+        if effect.state.settled and not effect.next_check
     )
     return Picture(
         task_id=task_id,

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from tenure.cli.history import HopStory, TenureStory
-from tenure.cli.picture import Picture
+from tenure.cli.picture import Picture, SettledEffect
 from tenure.cli.talk import one_line, plural, seconds, when
-from tenure.runtime.facts import OpenWork
+from tenure.runtime.facts import OpenEffectFact, OpenWork
 
 INDENT = " " * 13
 
@@ -126,12 +126,22 @@ def _effects(picture: Picture, now: int) -> Iterator[str]:
     yield counts or "none recorded"
     for effect in facts.open:
         check = f", next check {_ahead(effect.next_check, now)}" if effect.next_check else ""
-        reference = f", reference {effect.reference}" if effect.reference else ""
         attempts = plural(effect.attempts, "attempt")
-        yield f"OPEN         {effect.effect_id} {effect.tool}: {effect.state}, {attempts}{reference}{check}"
+        yield f"OPEN         {effect.effect_id} {effect.tool}: {effect.state}, {attempts}{_names(effect)}{check}"
+        if effect.undo:
+            yield f"             {plural(effect.undo, 'undoing')} begun"
+        if effect.asked:
+            yield f"             {effect.asked} was asked about it"
     for settled in facts.settled:
-        reference = f", reference {settled.reference}" if settled.reference else ""
-        yield f"settled      {settled.effect_id} {settled.tool}: {settled.state}{reference}"
+        yield f"settled      {settled.effect_id} {settled.tool}: {settled.state}{_names(settled)}"
+
+
+def _names(effect: OpenEffectFact | SettledEffect) -> str:
+    """What a person found, and the provider's names."""
+    finding = f" as {effect.finding}" if effect.finding else ""
+    reference = f", reference {effect.reference}" if effect.reference else ""
+    undone = f", undone as {effect.undo_reference}" if effect.undo_reference else ""
+    return f"{finding}{reference}{undone}"
 
 
 def _answerable(picture: Picture, now: int) -> Iterator[str]:

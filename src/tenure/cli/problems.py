@@ -37,6 +37,7 @@ _HINTS = {
     "ledger_read_only": "make the file and its folder writable, or name another ledger with --ledger",
     "newer_file": "upgrade Tenure, or use the version that wrote the file",
     "unknown_agent": "correct the name in the team file or on the command line",
+    "unknown_effect": "`tenure effects` lists the effects of this ledger; another one is named with --ledger",
     "unknown_task": "`tenure tasks` lists the tasks of this ledger; another one is named with --ledger",
     "worker_name_taken": "give this worker another --name, or wait until the other one has ended",
 }
@@ -88,7 +89,7 @@ def report(error: Exception, *, as_json: bool) -> None:
 def _record(error: Exception) -> dict[str, Any]:
     if isinstance(error, TenureError):
         record = error.as_dict()
-        record["next"] = _HINTS.get(error.code, _ACTIONS[error.next_action])
+        record["next"] = error.facts.get("next") or _HINTS.get(error.code, _ACTIONS[error.next_action])
     elif isinstance(error, click.Abort):
         record = _own("interrupted", "interrupted", "Stopped before the end.", "repeat it when you are ready")
     elif isinstance(error, click.UsageError):

@@ -9,7 +9,7 @@ from msgspec import Struct
 from tenure.errors import Refused
 from tenure.ledger import Ledger
 from tenure.protocol.state import Child, Hop, Question, Task, Work
-from tenure.protocol.vocabulary import EffectState, WorkKind, WorkState
+from tenure.protocol.vocabulary import WorkKind, WorkState
 from tenure.runtime.jobs import process_alive, survivors_of
 from tenure.runtime.undoing import compensation_of
 
@@ -66,7 +66,13 @@ class Termination(Struct, frozen=True, kw_only=True):
 
 
 class OpenEffectFact(Struct, frozen=True, kw_only=True):
-    """An effect without settling evidence."""
+    """An effect that needs somebody: without settling evidence, or to be undone because its task has failed.
+
+    Attributes:
+        checks: calls of reconcilers since somebody last found something out. asked: the person who was asked about it.
+        finding: what a person had found, before evidence spoke against it.
+        undo: number of its compensations so far, under a key each. undo_reference: the provider's name for the newest.
+    """
 
     effect_id: str
     tool: str
@@ -75,10 +81,16 @@ class OpenEffectFact(Struct, frozen=True, kw_only=True):
     version: int
     attempts: int
     next_check: int
+    provider: str = ""
+    checks: int = 0
+    asked: str = ""
+    finding: str = ""
+    undo: int = 0
+    undo_reference: str = ""
 
 
 class EffectFacts(Struct, frozen=True, kw_only=True):
-    """What exists outside. ``open`` ones may or may not.
+    """What exists outside. Of ``open`` ones it is not known, or they are to be undone.
 
     ``compensation`` says how far what the task has done was undone: ``compensated`` only if all of it is, or
     ``partially_compensated``; empty when nobody has begun to.
@@ -166,9 +178,15 @@ async def _effects(ledger: Ledger, task_id: str) -> EffectFacts:
                 version=effect.version,
                 attempts=effect.attempt.n,
                 next_check=effect.next_check,
+                provider=effect.provider,
+                checks=effect.checks,
+                asked=effect.asked,
+                finding=effect.finding,
+                undo=effect.undo,
+                undo_reference=effect.undo_reference,
             )
             for effect in effects
-            if not EffectState(effect.state).settled
+            if effect.next_check or not effect.state.settled
         ),
         by_state=by_state,
         compensation=compensation_of(effects),

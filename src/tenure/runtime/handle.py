@@ -109,21 +109,28 @@ class TaskHandle:
         version: int,
         by: str,
         words: Any,
-        finding: Finding = Finding.PRESENT,
+        finding: Finding | str = Finding.PRESENT,
         retry: bool = False,
     ) -> None:
-        """Give a person's word on an open effect; it settles the effect as ``attested``.
+        """Give a person's word on an effect; it settles the effect as ``attested``.
 
         Args:
             version: of the effect, as it was seen (:attr:`Facts.effects`). words: what was found, and how.
-            finding: what was found: it is ``present``, ``absent`` or ``undone``.
-            retry: with ``absent``, let the owner make one more call. Its former senders must have been seen dead.
+            finding: it is ``present`` outside, it is ``absent``, or it was ``undone``.
+            retry: with ``absent``, the owner of the task may make it happen once more.
 
         Raises:
-            Refused: ``version_conflict`` when the effect has changed since; ``unknown_effect``; ``wrong_phase``.
+            Refused: ``version_conflict`` when the effect has changed since; ``unknown_effect``; ``wrong_phase`` when
+                this cannot be found of it; ``attempt_unsafe`` for a ``retry`` while an earlier request may still land.
         """
         await self._execute(
-            cmd.Attest, effect_id=effect_id, version=version, by=by, body=to_body(words), finding=finding, retry=retry
+            cmd.Attest,
+            effect_id=effect_id,
+            version=version,
+            by=by,
+            body=to_body(words),
+            finding=finding,
+            retry=retry,
         )
 
     async def reverse(self, handoff_id: str, *, by: str, reason: str = "") -> None:

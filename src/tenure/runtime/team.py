@@ -223,6 +223,11 @@ class Team:
             self._ledger = open_ledger(self._source) if isinstance(self._source, str) else self._source
         return self._ledger
 
+    @property
+    def ledger_url(self) -> str:
+        """Where the truth is kept, without opening it."""
+        return self._source if isinstance(self._source, str) else self._source.url
+
     def use_ledger(self, ledger: str | Ledger) -> None:
         """Keep the truth elsewhere; before anything was opened.
 
@@ -377,7 +382,7 @@ class Team:
             self.candidate(agent)
         self._workers += 1
         try:
-            async with self._surroundings():
+            async with self.surroundings():
                 worker = Worker(
                     self,
                     name=name or f"{self.name}-worker",
@@ -396,7 +401,8 @@ class Team:
                 await self.close()
 
     @asynccontextmanager
-    async def _surroundings(self) -> AsyncIterator[None]:
+    async def surroundings(self) -> AsyncIterator[None]:
+        """What the team's lifespan starts and stops, for whoever uses its providers without a worker."""
         if self._lifespan is None:
             yield
             return

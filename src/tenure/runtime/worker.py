@@ -6,15 +6,15 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from tenure.errors import NextAction, TenureError, Unavailable
-from tenure.ledger import Instance, OpenOffer
+from tenure.errors import TenureError
+from tenure.ledger import OpenOffer
 from tenure.runtime.background import background
-from tenure.runtime.clock import uptime_ms
 from tenure.runtime.housekeeper import Housekeeper
 from tenure.runtime.ids import jitter, new_id
-from tenure.runtime.jobs import this_host, watch_tasks
+from tenure.runtime.jobs import watch_tasks
 from tenure.runtime.reconciler import Reconciler
-from tenure.runtime.recovery import Recovery, free_name, recover
+from tenure.runtime.recovery import Recovery, recover
+from tenure.runtime.registering import register
 from tenure.runtime.residual import watch_residual
 from tenure.runtime.serving import Serving
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("tenure.worker")
 
 POLL = 1.0
-START_SECONDS = 30
 RECOVER_EVERY = 5.0
 LETTING_GO = 3.0
 """Seconds for tenures that are let go to be seen to end."""
@@ -71,7 +70,8 @@ class Worker:
             Unavailable: the ledger has taken nothing for half a minute, or will not.
         """
         watch_tasks(asyncio.get_running_loop())
-        await self._register()
+        lease_ms = self.team.settings.lease_ms
+        await register(self._ledger, instance_id=self.instance, name=self.name, lease_ms=lease_ms)
         self._house.start()
         self._loops = [
             background(self._recover_forever(), name="tenure-recovery"),
@@ -79,29 +79,6 @@ class Worker:
         ]
         if self.reconciler is not None:
             self._loops.append(background(self.reconciler.forever(), name="tenure-reconciler"))
-
-    async def _register(self) -> None:
-        """Make this instance known, patiently: another process may hold a file's write lock while it is frozen."""
-        here = this_host()
-        instance = Instance(
-            instance_id=self.instance,
-            name=self.name,
-            host=here.host,
-            boot=here.boot,
-            pid=here.pid,
-            started=here.started,
-            lease_ms=self.team.settings.lease_ms,
-        )
-        give_up = uptime_ms() + START_SECONDS * 1000
-        while True:
-            try:
-                await free_name(self._ledger, self.name)
-                await asyncio.to_thread(self._ledger.register, instance)
-                return
-            except Unavailable as error:
-                if error.next_action is not NextAction.RETRY or uptime_ms() >= give_up:
-                    raise
-            await asyncio.sleep(jitter(POLL))
 
     async def stop(self, *, drain: float) -> None:
         """Pick nothing up any more, let running tenures end for ``drain`` seconds, then let go.
