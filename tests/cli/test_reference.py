@@ -26,7 +26,7 @@ def test_every_option_has_a_help_text() -> None:
 
 
 def test_every_reading_command_can_print_json() -> None:
-    for name in ("tasks", "show", "events", "verify", "erase", "run"):
+    for name in ("tasks", "show", "events", "effects", "verify", "erase", "run", "reconcile", "attest"):
         assert "--json" in {option for parameter in app.commands[name].params for option in parameter.opts}
 
 

@@ -15,13 +15,16 @@ import click
 
 from tenure import __version__
 from tenure.cli.adopt import adopt
+from tenure.cli.attest import attest
 from tenure.cli.check import check
+from tenure.cli.effects import effects
 from tenure.cli.erase import erase
 from tenure.cli.events import events
 from tenure.cli.graph import graph
 from tenure.cli.graphs import graphs
 from tenure.cli.init import init
 from tenure.cli.problems import exit_code_of, report
+from tenure.cli.reconcile import reconcile
 from tenure.cli.run import run
 from tenure.cli.show import show
 from tenure.cli.stopping import end_within
@@ -53,7 +56,23 @@ def app(context: click.Context) -> int:
     return 0
 
 
-for _command in (run, worker, tasks, show, events, verify, check, graph, graphs, adopt, erase, init):
+for _command in (
+    run,
+    worker,
+    tasks,
+    show,
+    events,
+    effects,
+    reconcile,
+    attest,
+    verify,
+    check,
+    graph,
+    graphs,
+    adopt,
+    erase,
+    init,
+):
     app.add_command(_command)
 
 

@@ -23,7 +23,7 @@ class EffectLine(Struct, kw_only=True):
     Attributes:
         version: what an attestation must name. answerable: who was asked about it, else who answers for its task.
         next_check: when somebody is to look next; 0 when nobody needs to. reference: the provider's name for it.
-        finding: what a person has found. undo: number of its compensations so far, the newest called ``undo_reference``.
+        finding: what a person has found. undo: number of its compensations so far, the newest is ``undo_reference``.
     """
 
     effect_id: str
