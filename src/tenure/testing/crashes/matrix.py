@@ -1,0 +1,106 @@
+"""The cells of the matrix, and many of them at once: each in a fresh process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from multiprocessing.connection import Connection
+
+from tenure.testing.crashes.cell import Cell, Verdict, run_cell
+from tenure.testing.crashes.points import Fault, Point
+from tenure.testing.crashes.strategies import STRATEGIES
+
+CELL_SECONDS = 120.0
+"""After this a cell that has not ended by itself is ended, and red."""
+
+POLL_SECONDS = 0.25
+
+
+def cells() -> list[Cell]:
+    """All of them, in the order of the table."""
+    return [
+        Cell(strategy=strategy, point=point, fault=fault) for strategy in STRATEGIES for point in Point for fault in Fault
+    ]
+
+
+def chosen(patterns: Sequence[str]) -> list[Cell]:
+    """Those that fit any ``STRATEGY/POINT/FAULT``; an empty or missing part, or ``*``, fits all.
+
+    Raises:
+        ValueError: a pattern fits none.
+    """
+    every, found = cells(), []
+    for pattern in patterns:
+        parts = [*pattern.split("/"), "", ""][:3]
+        fitting = [
+            cell
+            for cell in every
+            if all(part in ("", "*", name) for part, name in zip(parts, cell.name.split("/"), strict=True))
+        ]
+        if not fitting:
+            raise ValueError(f"No cell is {pattern!r}.")
+        found += fitting
+    return [cell for cell in every if cell in found] if patterns else every
+
+
+def spread(every: int) -> list[Cell]:
+    """A sample: each ``every``-th cell, so that all strategies, points and faults are in it."""
+    return cells()[::every]
+
+
+def _in_child(cell: Cell, mutant: str, answers: Connection) -> None:
+    """What the fresh process does. It and what it forks are one group, which can be ended as one."""
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answers.send(run_cell(cell, mutant))
+
+
+def run_apart(cell: Cell, mutant: str = "") -> Verdict:
+    """Run one cell in a fresh process that has neither threads nor an event loop. Blocks until it has ended."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tenure.testing.crashes.cell"])
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_in_child, args=(cell, mutant, theirs))
+    process.start()
+    theirs.close()
+    try:
+        if ours.poll(CELL_SECONDS):
+            verdict: Verdict = ours.recv()
+            return verdict
+        problem = f"not over after {CELL_SECONDS:.0f} s"
+    except EOFError:
+        problem = "its process has died"
+    finally:
+        if process.is_alive() and not ours.closed:
+            process.join(1)
+        _end(process.pid)
+        process.join()
+        ours.close()
+    return Verdict(cell=cell, word="RED", problems=(problem,))
+
+
+def _end(group: int | None) -> None:
+    """End whatever is left of a cell."""
+    try:
+        os.killpg(group or 0, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def run_all(every: Sequence[Cell], jobs: int, interrupted: threading.Event, mutant: str = "") -> Iterator[Verdict]:
+    """Run cells, ``jobs`` at a time, and yield each verdict when it is there, until ``interrupted`` is set.
+
+    A cell waits more than it works, so that more of them than processors pay.
+    """
+    with ThreadPoolExecutor(jobs, thread_name_prefix="cell") as pool:
+        waiting: set[Future[Verdict]] = {pool.submit(run_apart, cell, mutant) for cell in every}
+        while waiting:
+            done, waiting = wait(waiting, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+            for one in done:
+                yield one.result()
+            if interrupted.is_set():
+                waiting = {future for future in waiting if not future.cancel()}

@@ -1,0 +1,94 @@
+"""The team of every cell: ``sender`` hands the task to ``doer``, who does the one effect; whoever gets it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from tenure import Complete, Done, Escalate, InDoubt, Policy, Settings, Team, Tenure, Transfer
+from tenure.ledger import Ledger
+from tenure.runtime.outcomes import Outcome
+from tenure.testing.crashes.outside import Outside
+from tenure.testing.crashes.points import Fault, Striker
+from tenure.testing.crashes.strategies import Plain
+
+TASK = "crash"
+ORDER = "order-1"
+PERSON = "person:operator"
+
+CALL_SECONDS = 30.0
+PATIENCE = 0.8
+
+BRIEF = Policy(name="brief", grace_ms=50)
+"""The effect's class: on the books, answerable, with a short grace at a handover."""
+
+SHORT_LEASE_MS = 600
+LEASE_MS = 2_500
+
+
+def settings(fault: Fault) -> Settings:
+    """The task's. Its lease is short where it has to end, and a lost task goes to another agent then."""
+    stalls = fault is Fault.STALL
+    return Settings(
+        lease_ms=SHORT_LEASE_MS if stalls else LEASE_MS, on_lost="return" if stalls else "same", fallback=PERSON
+    )
+
+
+class Desk:
+    """The agents. ``striker`` is there in the first worker only, which hands over when it is told to."""
+
+    def __init__(self, provider: Plain, system: Outside, striker: Striker | None = None) -> None:
+        """For one worker."""
+        self.provider = provider
+        self.system = system
+        self.striker = striker
+
+    async def sender(self, own: Tenure[Any]) -> Any:
+        """Hand the task over; when it has come back, do what there is to do."""
+        if own.epoch > FIRST_EPOCH:
+            return await self.perform(own)
+        return Transfer("doer", own.input, summary="do it")
+
+    async def doer(self, own: Tenure[Any]) -> Any:
+        """Do it; or hand the task over while it is being done."""
+        if self.striker is None or self.striker.fault is not Fault.HAND_OVER:
+            return await self.perform(own)
+        performing = own.spawn(self.effect(own), policy=BRIEF)
+        striking = asyncio.ensure_future(self.striker.struck.wait())
+        await striking
+        del performing  # it ends with the tenure
+        return Transfer("other", own.input, summary="go on")
+
+    async def other(self, own: Tenure[Any]) -> Any:
+        """Go on with it."""
+        return await self.perform(own)
+
+    async def perform(self, own: Tenure[Any]) -> Any:
+        """Do it, and ask a person when nobody can tell whether it is done."""
+        outcome = await self.effect(own)
+        if isinstance(outcome, InDoubt):
+            return Escalate("Was it done?", evidence={"effect": outcome.effect_id}, who=(PERSON,))
+        return Complete(type(outcome).__name__)
+
+    async def effect(self, own: Tenure[Any]) -> Outcome:
+        """The one effect, and a note of what was said of it."""
+        outcome = await own.effect(
+            self.provider, own.input, key=ORDER, policy=BRIEF, timeout=CALL_SECONDS, patience=PATIENCE
+        )
+        said = "Done" if isinstance(outcome, Done) else type(outcome).__name__
+        await asyncio.to_thread(self.system.tell, own.agent, said, os.getpid())
+        return outcome
+
+
+FIRST_EPOCH = 2
+"""Of the first tenure: epochs count offers too."""
+
+
+def team_of(desk: Desk, ledger: Ledger, fault: Fault) -> Team:
+    """A team on a ledger."""
+    team = Team("crashes", ledger=ledger, settings=settings(fault))
+    team.agent(entry=True, may_transfer={"doer": "does it"})(desk.sender)
+    team.agent(may_transfer={"other": "goes on"})(desk.doer)
+    team.agent(desk.other)
+    return team
