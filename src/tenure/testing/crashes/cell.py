@@ -31,6 +31,9 @@ SETTLE_SECONDS = 20.0
 REST_SECONDS = 25.0
 POLL = 0.02
 
+WENT_ON_BY = {Fault.CANCEL: "cancelled", Fault.HAND_OVER: "cancelled", Fault.REVERSE: "released"}
+"""What makes the struck call go on."""
+
 OVER = frozenset({*ENDED, Phase.ESCALATED})
 
 
@@ -196,9 +199,9 @@ class _Driver:
         expected = -signal.SIGKILL if self.cell.fault is Fault.KILL else 0
         if self.first.exitcode != expected:
             self.problems.append(f"the first worker ended with {self.first.exitcode}")
-        went_on = await asyncio.to_thread(self._heard, "never", 0)
-        if went_on:
-            self.problems.append("what was to happen to the first worker never did")
+        word = WENT_ON_BY.get(self.cell.fault)
+        if word is not None and not await asyncio.to_thread(self._heard, word, 0):
+            self.problems.append(f"the struck call was not {word}")
 
     async def _verdict(self, ledger: Ledger, *, struck: bool) -> Verdict:
         truth = await self._truth()

@@ -90,7 +90,8 @@ _FAULTS = {
 class Striker:
     """Strikes once, in the first worker, when the cell's point is reached.
 
-    What it tells the driver over ``wire``: ``struck``, then what made it go on: ``cancelled``, ``released``, ``never``.
+    What it tells the driver over ``wire``: ``struck``; then, if it waits, what made it go on: ``cancelled``,
+    ``released``, or ``never`` when nothing did.
     """
 
     def __init__(self, point: Point, fault: Fault, wire: Connection) -> None:
@@ -127,16 +128,19 @@ class Striker:
                     os.kill(os.getpid(), signal.SIGSTOP)
             case Fault.LOST_ANSWER:
                 raise lost
-            case Fault.CANCEL | Fault.HAND_OVER | Fault.REVERSE:
-                await self._go_on()
+            case Fault.CANCEL | Fault.HAND_OVER:
+                await self._go_on(self._cancelled, "cancelled")
+            case Fault.REVERSE:
+                with self.quiet:  # no heartbeat tells it what has happened meanwhile
+                    await self._go_on(self._released, "released")
 
-    async def _go_on(self) -> None:
-        """Wait for the cancellation, or for the word to go on without having noticed anything."""
-        waiting = [asyncio.ensure_future(event.wait()) for event in (self._cancelled, self._released)]
-        done, pending = await asyncio.wait(waiting, timeout=GIVE_UP, return_when=asyncio.FIRST_COMPLETED)
-        for each in pending:
-            each.cancel()
-        self._wire.send("never" if not done else "cancelled" if self._cancelled.is_set() else "released")
+    async def _go_on(self, event: asyncio.Event, word: str) -> None:
+        """Wait for what is to happen here, and say whether it did."""
+        try:
+            await asyncio.wait_for(event.wait(), GIVE_UP)
+        except TimeoutError:
+            word = "never"
+        self._wire.send(word)
 
     async def unstoppable(self, work: Coroutine[Any, Any, T]) -> T:
         """Await something that goes on when its caller is cancelled, like a thread or a request that has left."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any
+from typing import Any, Literal
 
 from tenure import Complete, Done, Escalate, InDoubt, Policy, Settings, Team, Tenure, Transfer
 from tenure.ledger import Ledger
@@ -23,16 +23,16 @@ PATIENCE = 0.8
 BRIEF = Policy(name="brief", grace_ms=50)
 """The effect's class: on the books, answerable, with a short grace at a handover."""
 
-SHORT_LEASE_MS = 600
-LEASE_MS = 2_500
+LEASES_MS = {Fault.STALL: 600, Fault.CANCEL: 2_500}
+"""Short where it has to end, or where its heartbeat brings a cancellation."""
+
+LEASE_MS = 30_000
 
 
 def settings(fault: Fault) -> Settings:
-    """The task's. Its lease is short where it has to end, and a lost task goes to another agent then."""
-    stalls = fault is Fault.STALL
-    return Settings(
-        lease_ms=SHORT_LEASE_MS if stalls else LEASE_MS, on_lost="return" if stalls else "same", fallback=PERSON
-    )
+    """The task's. Lost by a stalled worker it goes to another agent, by a dead one to the same."""
+    on_lost: Literal["return", "same"] = "return" if fault is Fault.STALL else "same"
+    return Settings(lease_ms=LEASES_MS.get(fault, LEASE_MS), on_lost=on_lost, fallback=PERSON)
 
 
 class Desk:
