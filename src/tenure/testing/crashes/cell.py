@@ -51,7 +51,12 @@ class Cell(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What became of a cell. ``record``: the states of its effects; ``timeline``: the ledger's events, of a red one."""
+    """What became of a cell.
+
+    Attributes:
+        record: the states of its effects. told: what the agents were told. acts, requests: the provider's truth.
+        timeline: the ledger's events, of a red one.
+    """
 
     cell: Cell
     word: str
@@ -59,6 +64,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     record: tuple[str, ...] = ()
     told: tuple[str, ...] = ()
     acts: int = 0
+    requests: int = 0
     seconds: float = 0.0
     timeline: tuple[str, ...] = ()
 
@@ -122,9 +128,7 @@ def _url(folder: Path) -> str:
 class _Driver:
     """Brings the outer half of the fault about, lets others go on, and gathers the evidence."""
 
-    def __init__(
-        self, cell: Cell, mutant: Mutant | None, folder: Path, wire: Connection, first: ForkProcess
-    ) -> None:
+    def __init__(self, cell: Cell, mutant: Mutant | None, folder: Path, wire: Connection, first: ForkProcess) -> None:
         self.cell = cell
         self.mutant = mutant
         self.folder = folder
@@ -217,15 +221,18 @@ class _Driver:
             record=tuple(str(effect.state) for effect in seen.effects),
             told=truth.told,
             acts=truth.acts,
+            requests=truth.requests,
             timeline=timeline,
         )
 
     async def _truth(self) -> Truth:
         """The truth once nothing is under way any more."""
         give_up = time.monotonic() + SETTLE_SECONDS
-        while (truth := await asyncio.to_thread(self.system.truth)).pending and time.monotonic() < give_up:
+        while True:
+            truth = await asyncio.to_thread(self.system.truth)
+            if not truth.pending or time.monotonic() >= give_up:
+                return truth
             await asyncio.sleep(POLL)
-        return truth
 
     def _team(self, ledger: Ledger) -> Team:
         provider = STRATEGIES[self.cell.strategy].provider(Line(self.system, None))

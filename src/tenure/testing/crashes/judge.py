@@ -1,11 +1,12 @@
-"""What a cell's end says about the promises: the record is compared with the provider's truth, and nothing is assumed."""
+"""What a cell's end says about the promises: the record is compared with the provider's truth, nothing is assumed."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 from tenure.ledger import Ledger, Verification
-from tenure.protocol.state import Effect, Task
+from tenure.protocol.outside import Effect
+from tenure.protocol.state import Task
 from tenure.protocol.vocabulary import EffectState
 from tenure.testing.crashes.outside import Truth
 

@@ -1,4 +1,4 @@
-"""Mistakes on purpose, to show that the matrix can turn red: providers that lie, runtimes that record what they guess."""
+"""Mistakes on purpose, to show that the matrix can turn red: providers that lie, runtimes that record a guess."""
 
 from __future__ import annotations
 
@@ -46,16 +46,19 @@ class _NotFoundIsAbsent(_Wrapped):
 
 class _SealsInWordsOnly(_Wrapped):
     async def seal(self, request: Any, *, key: str) -> Answer:
+        del request, key
         return Sealed()
 
 
 class _CancelledBecauseAsked(_Wrapped):
     async def cancel(self, request: Any, *, key: str, reference: str) -> Answer:
+        del request, key
         return Cancelled(reference)
 
 
 class _LooksUpHope(_Wrapped):
     async def lookup(self, request: Any, *, key: str) -> Answer:
+        del request, key
         return Confirmed(reference="surely")
 
 

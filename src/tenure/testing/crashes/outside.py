@@ -51,18 +51,23 @@ class Message(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """``done``, ``accepted``, ``refused``, ``cancelled``, ``sealed`` or ``nothing``, and the system's own name for it."""
+    """``done``, ``accepted``, ``refused``, ``cancelled``, ``sealed`` or ``nothing``, and the system's name for it."""
 
     kind: str
     reference: str = ""
 
 
 class Truth(Struct, frozen=True, kw_only=True):
-    """What really happened. ``told``: what the agents were told, in order; ``pending``: what may still happen."""
+    """What really happened.
+
+    Attributes:
+        acts, undone: how often it acted, and undid it. requests: how often it was asked to act, with what effect ever.
+        told: what the agents were told, in order. pending: how much is under way and may still happen.
+    """
 
     acts: int
     undone: int
-    keys: tuple[str, ...] = ()
+    requests: int = 0
     told: tuple[str, ...] = ()
     pending: int = 0
 
@@ -100,14 +105,19 @@ class Outside:
     def truth(self) -> Truth:
         """What has happened by now."""
         with self._world() as world:
-            keys = [key for (key,) in world.execute("SELECT key FROM acts WHERE kind = 'act' ORDER BY n")]
-            (undone,) = world.execute("SELECT COUNT(*) FROM acts WHERE kind = 'undo'").fetchone()
-            told = [outcome for (outcome,) in world.execute("SELECT outcome FROM told ORDER BY n")]
-            (flying,) = world.execute(
-                "SELECT COUNT(*) FROM wire WHERE kind IS NULL AND lands_at IS NOT NULL"
-            ).fetchone()
-            (jobs,) = world.execute("SELECT COUNT(*) FROM jobs WHERE state = 'running'").fetchone()
-            return Truth(acts=len(keys), undone=undone, keys=tuple(keys), told=tuple(told), pending=flying + jobs)
+
+            def count(table_where: str) -> int:
+                (number,) = world.execute(f"SELECT COUNT(*) FROM {table_where}").fetchone()  # noqa: S608 - ours
+                return int(number)
+
+            flying = count("wire WHERE kind IS NULL AND lands_at IS NOT NULL")
+            return Truth(
+                acts=count("acts WHERE kind = 'act'"),
+                undone=count("acts WHERE kind = 'undo'"),
+                requests=count("wire WHERE method = 'apply' AND lands_at IS NOT NULL"),
+                told=tuple(outcome for (outcome,) in world.execute("SELECT outcome FROM told ORDER BY n")),
+                pending=flying + count("jobs WHERE state = 'running'"),
+            )
 
     @contextmanager
     def _world(self) -> Iterator[sqlite3.Connection]:
@@ -138,7 +148,9 @@ class Outside:
         self._end_jobs(world, now)
 
     def _end_jobs(self, world: sqlite3.Connection, now: int) -> None:
-        over = world.execute("SELECT n, key, what FROM jobs WHERE state = 'running' AND ends_at <= ?", (now,)).fetchall()
+        over = world.execute(
+            "SELECT n, key, what FROM jobs WHERE state = 'running' AND ends_at <= ?", (now,)
+        ).fetchall()
         for number, key, what in over:
             world.execute("UPDATE jobs SET state = 'done' WHERE n = ?", (number,))
             self._act(world, "act", key, what, 0, now)
@@ -216,7 +228,9 @@ class Outside:
 
     def _compensate(self, world: sqlite3.Connection, message: Message, now: int) -> Reply:
         """Undo an act by its name. Like a refund: asked for twice, it is made twice."""
-        row = world.execute("SELECT n FROM acts WHERE kind = 'act' AND 'act-' || n = ?", (message.reference,)).fetchone()
+        row = world.execute(
+            "SELECT n FROM acts WHERE kind = 'act' AND 'act-' || n = ?", (message.reference,)
+        ).fetchone()
         if row is None:
             return Reply("nothing")
         return self._act(world, "undo", message.key, message.what, row[0], now)

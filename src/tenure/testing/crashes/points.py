@@ -45,10 +45,17 @@ class Point(StrEnum):
     BEFORE_RECORD = "before-record"
 
     @property
+    def undoing(self) -> bool:
+        """Whether it is a moment of a compensation."""
+        return self in _UNDOING
+
+    @property
     def words(self) -> str:
         """What the point means."""
         return _WORDS[self]
 
+
+_UNDOING: frozenset[Point] = frozenset()
 
 _WORDS = {
     Point.BEFORE_INTENT: "the intent is about to be committed",
@@ -205,9 +212,11 @@ class Line:
         return await asyncio.to_thread(self.system.post, message, lands_at=lands_at)
 
     async def _answered(self, number: int) -> Reply:
-        while (reply := await asyncio.to_thread(self.system.answer, number)) is None:
+        while True:  # between processes there is nothing but polling
+            reply = await asyncio.to_thread(self.system.answer, number)
+            if reply is not None:
+                return reply
             await asyncio.sleep(POLL)
-        return reply
 
 
 class StruckLedger:

@@ -87,7 +87,7 @@ FIRST_EPOCH = 2
 
 def team_of(desk: Desk, ledger: Ledger, fault: Fault) -> Team:
     """A team on a ledger."""
-    team = Team("crashes", ledger=ledger, settings=settings(fault))
+    team = Team("crashes", ledger=ledger, settings=settings(fault), providers=(desk.provider,))
     team.agent(entry=True, may_transfer={"doer": "does it"})(desk.sender)
     team.agent(may_transfer={"other": "goes on"})(desk.doer)
     team.agent(desk.other)
