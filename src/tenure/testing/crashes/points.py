@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from tenure.errors import OutcomeUnknown
 from tenure.ledger import Beat, Beaten, Ledger
 from tenure.protocol import commands as cmd
-from tenure.protocol.vocabulary import EffectState
+from tenure.protocol.vocabulary import EffectState, Purpose
 from tenure.runtime.clock import uptime_ms
 from tenure.runtime.jobs import outside
 from tenure.testing.crashes.outside import Message, Outside, Reply
@@ -43,19 +43,31 @@ class Point(StrEnum):
     LOST_REQUEST = "lost-request"
     AFTER_ACT = "after-act"
     BEFORE_RECORD = "before-record"
+    UNDO_BEFORE_INTENT = "undo-before-intent"
+    UNDO_AFTER_INTENT = "undo-after-intent"
+    UNDO_BEFORE_SEND = "undo-before-send"
+    UNDO_MID_CALL = "undo-mid-call"
+    UNDO_LOST_REQUEST = "undo-lost-request"
+    UNDO_AFTER_ACT = "undo-after-act"
+    UNDO_BEFORE_RECORD = "undo-before-record"
 
     @property
     def undoing(self) -> bool:
         """Whether it is a moment of a compensation."""
-        return self in _UNDOING
+        return self.startswith(_UNDO)
+
+    @property
+    def undo(self) -> Point:
+        """The same moment of a compensation."""
+        return Point(f"{_UNDO}{self}")
 
     @property
     def words(self) -> str:
         """What the point means."""
-        return _WORDS[self]
+        return _WORDS[Point(self.removeprefix(_UNDO))]
 
 
-_UNDOING: frozenset[Point] = frozenset()
+_UNDO = "undo-"
 
 _WORDS = {
     Point.BEFORE_INTENT: "the intent is about to be committed",
@@ -186,23 +198,27 @@ class Line:
             TimeoutError: no answer came; nothing is known.
         """
         striker = self._striker
-        if striker is None or message.method != "apply":
+        if striker is None or message.method not in ("apply", "compensate"):
             return await self._call(message, uptime_ms())
         return await striker.unstoppable(self._struck(message, striker))
 
     async def _struck(self, message: Message, striker: Striker) -> Reply:
         lost = TimeoutError("the answer was lost")
-        await striker.at(Point.BEFORE_SEND, lost)
-        if striker.due(Point.MID_CALL):
+        points = (Point.BEFORE_SEND, Point.MID_CALL, Point.LOST_REQUEST, Point.AFTER_ACT)
+        if message.method == "compensate":
+            points = (points[0].undo, points[1].undo, points[2].undo, points[3].undo)
+        before_send, mid_call, lost_request, after_act = points
+        await striker.at(before_send, lost)
+        if striker.due(mid_call):
             number = await self._post(message, uptime_ms() + LATE_MS)
-            await striker.at(Point.MID_CALL, lost)
+            await striker.at(mid_call, lost)
             return await self._answered(number)
-        if striker.due(Point.LOST_REQUEST):
+        if striker.due(lost_request):
             await self._post(message, None)
-            await striker.at(Point.LOST_REQUEST, lost)
+            await striker.at(lost_request, lost)
             raise lost
         reply = await self._call(message, uptime_ms())
-        await striker.at(Point.AFTER_ACT, lost)
+        await striker.at(after_act, lost)
         return reply
 
     async def _call(self, message: Message, lands_at: int) -> Reply:
@@ -268,6 +284,10 @@ def _points_of(command: cmd.Command) -> tuple[Point | None, Point | None]:
     match command:
         case cmd.Intend():
             return Point.BEFORE_INTENT, Point.AFTER_INTENT
+        case cmd.AttemptEffect(purpose=Purpose.COMPENSATE):
+            return Point.UNDO_BEFORE_INTENT, Point.UNDO_AFTER_INTENT
+        case cmd.RecordOutcome(state=EffectState.COMPENSATED | EffectState.COMPENSATION_FAILED):
+            return Point.UNDO_BEFORE_RECORD, None
         case cmd.RecordOutcome(state=state) if state is not EffectState.IN_DOUBT:
             return Point.BEFORE_RECORD, None
         case _:

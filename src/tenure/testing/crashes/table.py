@@ -50,7 +50,8 @@ def legend(words: set[str]) -> list[str]:
     return [
         *shown,
         "",
-        *(f"{point:<18} {point.words}" for point in Point),
+        *(f"{point:<18} {point.words}" for point in Point if not point.undoing),
+        f"{'undo-…':<18} the same moments of a compensation",
         "",
         *(f"{fault:<14} {fault.words}" for fault in Fault),
         "",
