@@ -110,7 +110,7 @@ async def _first(cell: Cell, mutant: Mutant | None, folder: Path, wire: Connecti
     provider = strategy.provider(Line(system, striker))
     if mutant is not None:
         provider, way = mutant.provider(provider), mutant.ledger(way)
-    team = team_of(Desk(provider, system, striker), way, cell.fault)
+    team = team_of(Desk(provider, system, undoes=cell.point.undoing, striker=striker), way, cell.fault)
     async with team.worker(name="first", drain=REST_SECONDS):
         await team.submit({"order": ORDER}, goal="Do it once", task_id=TASK)
         await asyncio.wait_for(striker.struck.wait(), STRUCK_SECONDS)
@@ -239,4 +239,4 @@ class _Driver:
         way = ledger
         if self.mutant is not None:
             provider, way = self.mutant.provider(provider), self.mutant.ledger(way)
-        return team_of(Desk(provider, self.system), way, self.cell.fault)
+        return team_of(Desk(provider, self.system, undoes=self.cell.point.undoing), way, self.cell.fault)

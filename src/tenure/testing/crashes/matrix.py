@@ -59,9 +59,14 @@ def chosen(patterns: Sequence[str]) -> list[Cell]:
     return [cell for cell in every if cell in found] if patterns else every
 
 
-def spread(every: int) -> list[Cell]:
-    """A sample: each ``every``-th cell, so that all strategies, points and faults are in it."""
-    return cells()[::every]
+def spread() -> list[Cell]:
+    """A sample: every strategy at every point with one of the faults, each fault equally often."""
+    strategies, points, faults = list(STRATEGIES), list(Point), list(Fault)
+    return [
+        cell
+        for cell in cells()
+        if (strategies.index(cell.strategy) + points.index(cell.point) + faults.index(cell.fault)) % len(faults) == 0
+    ]
 
 
 def _in_child(cell: Cell, mutant: str, answers: Connection) -> None:

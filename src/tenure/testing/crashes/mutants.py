@@ -34,6 +34,14 @@ class _RetriesBlindly(_Wrapped):
             return cast("Answer", await self.inner.apply(request, key=key))
 
 
+class _UndoesBlindly(_Wrapped):
+    async def compensate(self, request: Any, *, key: str, reference: str) -> Answer:
+        try:
+            return cast("Answer", await self.inner.compensate(request, key=key, reference=reference))
+        except TimeoutError:
+            return cast("Answer", await self.inner.compensate(request, key=key, reference=reference))
+
+
 class _SaysIdempotent(_Wrapped):
     idempotent_for = 3600.0
 
@@ -158,6 +166,18 @@ MUTANTS = {
             cell="none/mid-call/lost-answer",
             why="acted 2 times",
             ledger=_recording(_guess(EffectState.ABSENT, EvidenceKind.NOT_SENT)),
+        ),
+        Mutant(
+            name="a provider undoes blindly",
+            cell="compensation/undo-after-act/lost-answer",
+            why="2 undoings of 1 acts",
+            provider=cast("Any", _UndoesBlindly),
+        ),
+        Mutant(
+            name="a time-out is recorded as undone",
+            cell="compensation/undo-lost-request/lost-answer",
+            why="the record says compensated",
+            ledger=_recording(_guess(EffectState.COMPENSATED, EvidenceKind.RESPONSE)),
         ),
     )
 }

@@ -177,12 +177,16 @@ class Outside:
             row = (message.key, message.what, now + self.rules.job_ms)
             begun = world.execute("INSERT INTO jobs (key, what, ends_at, state) VALUES (?, ?, ?, 'running')", row)
             return Reply("accepted", f"job-{begun.lastrowid}")
-        known = world.execute(
-            "SELECT n FROM acts WHERE kind = 'act' AND key = ? AND at > ?", (message.key, now - self.rules.window_ms)
-        ).fetchone()
-        if known and self.rules.window_ms:
-            return Reply("done", f"act-{known[0]}")
-        return self._act(world, "act", message.key, message.what, 0, now)
+        known = self._known(world, "act", message.key, now)
+        return known or self._act(world, "act", message.key, message.what, 0, now)
+
+    def _known(self, world: sqlite3.Connection, kind: str, key: str, now: int) -> Reply | None:
+        """The answer from the record, if the system still has it."""
+        if not self.rules.window_ms:
+            return None
+        since = now - self.rules.window_ms
+        row = world.execute("SELECT n FROM acts WHERE kind = ? AND key = ? AND at > ?", (kind, key, since)).fetchone()
+        return Reply("done", f"{kind}-{row[0]}") if row else None
 
     def _act(self, world: sqlite3.Connection, kind: str, key: str, what: str, undoes: int, now: int) -> Reply:
         acted = world.execute(
@@ -227,7 +231,10 @@ class Outside:
         return Reply("cancelled", job.reference)
 
     def _compensate(self, world: sqlite3.Connection, message: Message, now: int) -> Reply:
-        """Undo an act by its name. Like a refund: asked for twice, it is made twice."""
+        """Undo an act by its name. Like a refund: asked for twice, it is made twice, but for the same key in time."""
+        known = self._known(world, "undo", message.key, now)
+        if known is not None:
+            return known
         row = world.execute(
             "SELECT n FROM acts WHERE kind = 'act' AND 'act-' || n = ?", (message.reference,)
         ).fetchone()

@@ -6,8 +6,10 @@ import asyncio
 import os
 from typing import Any, Literal
 
-from tenure import Complete, Done, Escalate, InDoubt, Policy, Settings, Team, Tenure, Transfer
+from tenure import Complete, Escalate, InDoubt, Policy, Settings, Team, Tenure, Transfer
 from tenure.ledger import Ledger
+from tenure.protocol.vocabulary import EffectState
+from tenure.runtime.calls import Calls
 from tenure.runtime.outcomes import Outcome
 from tenure.testing.crashes.outside import Outside
 from tenure.testing.crashes.points import Fault, Striker
@@ -36,12 +38,13 @@ def settings(fault: Fault) -> Settings:
 
 
 class Desk:
-    """The agents. ``striker`` is there in the first worker only, which hands over when it is told to."""
+    """The agents. ``undoes``: whether what is done is to be undone. ``striker`` is there in the first worker only."""
 
-    def __init__(self, provider: Plain, system: Outside, striker: Striker | None = None) -> None:
+    def __init__(self, provider: Plain, system: Outside, *, undoes: bool, striker: Striker | None = None) -> None:
         """For one worker."""
         self.provider = provider
         self.system = system
+        self.undoes = undoes
         self.striker = striker
 
     async def sender(self, own: Tenure[Any]) -> Any:
@@ -54,9 +57,8 @@ class Desk:
         """Do it; or hand the task over while it is being done."""
         if self.striker is None or self.striker.fault is not Fault.HAND_OVER:
             return await self.perform(own)
-        performing = own.spawn(self.effect(own), policy=BRIEF)
-        striking = asyncio.ensure_future(self.striker.struck.wait())
-        await striking
+        performing = own.spawn(self.work(own), policy=BRIEF)
+        await self.striker.struck.wait()
         del performing  # it ends with the tenure
         return Transfer("other", own.input, summary="go on")
 
@@ -66,18 +68,33 @@ class Desk:
 
     async def perform(self, own: Tenure[Any]) -> Any:
         """Do it, and ask a person when nobody can tell whether it is done."""
-        outcome = await self.effect(own)
+        outcome = await self.work(own)
         if isinstance(outcome, InDoubt):
             return Escalate("Was it done?", evidence={"effect": outcome.effect_id}, who=(PERSON,))
         return Complete(type(outcome).__name__)
 
+    async def work(self, own: Tenure[Any]) -> Outcome:
+        """The one effect and its undoing, and a note of what was said of it in the end."""
+        outcome = await self.effect(own)
+        if self.undoes:
+            outcome = await self.undo(own, outcome)
+        await asyncio.to_thread(self.system.tell, own.agent, type(outcome).__name__, os.getpid())
+        return outcome
+
     async def effect(self, own: Tenure[Any]) -> Outcome:
-        """The one effect, and a note of what was said of it."""
-        outcome = await own.effect(
+        """The effect."""
+        return await own.effect(
             self.provider, own.input, key=ORDER, policy=BRIEF, timeout=CALL_SECONDS, patience=PATIENCE
         )
-        said = "Done" if isinstance(outcome, Done) else type(outcome).__name__
-        await asyncio.to_thread(self.system.tell, own.agent, said, os.getpid())
+
+    async def undo(self, own: Tenure[Any], outcome: Outcome) -> Outcome:
+        """Its undoing, once it is there."""
+        calls = Calls(own.hold, own.hold.books)
+        for _ in range(2):
+            effect = next(e for e in await own.hold.ledger.effects(own.task_id) if e.effect_id == outcome.effect_id)
+            if effect.state in (EffectState.CONFIRMED, EffectState.COMPENSATION_FAILED, EffectState.COMPENSATING):
+                await calls.compensate(self.provider, effect, CALL_SECONDS)
+                outcome = await self.effect(own)
         return outcome
 
 

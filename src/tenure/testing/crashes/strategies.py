@@ -36,10 +36,15 @@ class Plain(Provider):
 
 
 class Idempotent(Plain):
-    """Answers a repeated key from its record."""
+    """Answers a repeated key from its record, also that of an undoing."""
 
     idempotent_for = 3600
+    undo_idempotent_for = 3600
     in_flight_limit = IN_FLIGHT_MS / 1000
+
+    async def compensate(self, request: Any, *, key: str, reference: str) -> Answer:
+        """Undo the act of that name."""
+        return undone_of(await self.ask("compensate", request, key, reference))
 
 
 class Forgetful(Plain):
@@ -79,8 +84,7 @@ class Undoable(Looked):
 
     async def compensate(self, request: Any, *, key: str, reference: str) -> Answer:
         """Undo the act of that name."""
-        reply = await self.ask("compensate", request, key, reference)
-        return Declined("no such act") if reply.kind == "nothing" else answer_of(reply)
+        return undone_of(await self.ask("compensate", request, key, reference))
 
     async def lookup_compensation(self, request: Any, *, key: str) -> Answer:
         """Ask what became of the undoing."""
@@ -118,6 +122,11 @@ def answer_of(reply: Reply) -> Answer:
             return NotFound()
         case _:
             return Inconclusive(reply.kind)
+
+
+def undone_of(reply: Reply) -> Answer:
+    """The reply to an undoing as evidence."""
+    return Declined("no such act") if reply.kind == "nothing" else answer_of(reply)
 
 
 class Strategy(Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from tenure.testing.crashes.points import Fault, Point
 from tenure.testing.crashes.strategies import STRATEGIES
 
 WIDTH = 12
+LABEL = 20
 NOT_RUN = "."
 NO_CELL = "-"
 
@@ -34,12 +35,12 @@ def table(verdicts: Sequence[Verdict]) -> list[str]:
     for name, strategy in STRATEGIES.items():
         if not any(verdict.cell.strategy == name for verdict in verdicts):
             continue
-        lines += [f"{name}: {strategy.words}", "  " + " " * 18 + "".join(f"{fault:<{WIDTH}}" for fault in Fault)]
+        lines += [f"{name}: {strategy.words}", "  " + " " * LABEL + "".join(f"{fault:<{WIDTH}}" for fault in Fault)]
         for point in Point:
             row = [
                 words.get(f"{name}/{point}/{fault}", NOT_RUN) if exists(strategy, point) else NO_CELL for fault in Fault
             ]
-            lines.append(f"  {point:<18}" + "".join(f"{word:<{WIDTH}}" for word in row).rstrip())
+            lines.append(f"  {point:<{LABEL}}" + "".join(f"{word:<{WIDTH}}" for word in row).rstrip())
         lines.append("")
     return lines + legend(set(words.values()))
 
@@ -50,8 +51,8 @@ def legend(words: set[str]) -> list[str]:
     return [
         *shown,
         "",
-        *(f"{point:<18} {point.words}" for point in Point if not point.undoing),
-        f"{'undo-…':<18} the same moments of a compensation",
+        *(f"{point:<{LABEL}} {point.words}" for point in Point if not point.undoing),
+        f"{'undo-…':<{LABEL}} the same moments of a compensation",
         "",
         *(f"{fault:<14} {fault.words}" for fault in Fault),
         "",
