@@ -13,6 +13,7 @@ from tenure.protocol.outside import Effect
 from tenure.protocol.state import Task
 from tenure.protocol.vocabulary import EffectState, Phase
 from tenure.testing.crashes import __main__ as command_line
+from tenure.testing.crashes import matrix
 from tenure.testing.crashes.cell import Verdict
 from tenure.testing.crashes.judge import Evidence, gather, judge
 from tenure.testing.crashes.matrix import cells, chosen, exists, run_all, run_apart, spread
@@ -98,6 +99,18 @@ def test_a_mistake_turns_its_cell_red(mutant: Mutant) -> None:
     assert any(mutant.why in problem for problem in verdict.problems), verdict.problems
     assert verdict.word == "RED"
     assert verdict.timeline, "a red cell says how it came to that"
+
+
+def test_a_cell_that_does_not_end_is_red_and_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "CELL_SECONDS", 0.0)
+    (cell,) = chosen(["none/after-act/stall"])
+    assert run_apart(cell).problems == ("not over after 0 s",)
+
+
+def test_after_an_interruption_no_further_cell_begins() -> None:
+    interrupted = threading.Event()
+    interrupted.set()
+    assert len(list(run_all(chosen(["none//kill"]), 1, interrupted))) == 1
 
 
 def effect_in(state: EffectState) -> Effect:

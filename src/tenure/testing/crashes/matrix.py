@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from multiprocessing.connection import Connection
 
 from tenure.testing.crashes.cell import Cell, Verdict, run_cell
@@ -16,6 +17,9 @@ from tenure.testing.crashes.strategies import STRATEGIES, Strategy
 
 CELL_SECONDS = 120.0
 """After this a cell that has not ended by itself is ended, and red."""
+
+ENDING_SECONDS = 5.0
+"""For a cell's process to tidy up after its verdict."""
 
 POLL_SECONDS = 0.25
 
@@ -87,25 +91,23 @@ def run_apart(cell: Cell, mutant: str = "") -> Verdict:
     try:
         if ours.poll(CELL_SECONDS):
             verdict: Verdict = ours.recv()
+            process.join(ENDING_SECONDS)
             return verdict
         problem = f"not over after {CELL_SECONDS:.0f} s"
     except EOFError:
         problem = "its process has died"
     finally:
-        if process.is_alive() and not ours.closed:
-            process.join(1)
-        _end(process.pid)
+        if process.pid is not None:
+            _end(process.pid)
         process.join()
         ours.close()
     return Verdict(cell=cell, word="RED", problems=(problem,))
 
 
-def _end(group: int | None) -> None:
+def _end(group: int) -> None:
     """End whatever is left of a cell."""
-    try:
-        os.killpg(group or 0, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def run_all(every: Sequence[Cell], jobs: int, interrupted: threading.Event, mutant: str = "") -> Iterator[Verdict]:
