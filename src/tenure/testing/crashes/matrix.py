@@ -99,6 +99,7 @@ def run_apart(cell: Cell, mutant: str = "") -> Verdict:
     finally:
         if process.pid is not None:
             _end(process.pid)
+        process.kill()  # it may not have made its group yet
         process.join()
         ours.close()
     return Verdict(cell=cell, word="RED", problems=(problem,))
