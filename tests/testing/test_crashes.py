@@ -193,6 +193,7 @@ def test_a_doubt_that_nobody_answers_for_is_red(ended: Evidence) -> None:
     unasked: Task = replace(ended.task, phase=Phase.ACTIVE)
     for task in (agents, unasked, None):
         assert "nobody is asked" in judge(replace(doubt, task=task)).problems[0]
+        assert judge(replace(doubt, task=task, effects=(replace(doubt.effects[0], asked="person:a"),))).word == "asked"
 
 
 @pytest.mark.parametrize(

@@ -100,13 +100,15 @@ def _of_the_record(seen: Evidence) -> list[str]:
             expected = EXPECTED.get(effect.state)
             if (truth.acts, truth.undone) != expected:
                 found.append(f"the record says {effect.state}, the truth is {truth.acts} acts, {truth.undone} undone")
-        if not effect.state.settled and not asked(seen.task):
+        if not effect.state.settled and not asked(effect, seen.task):
             found.append(f"the record says {effect.state} and nobody is asked")
     return found
 
 
-def asked(task: Task | None) -> bool:
-    """Whether a person answers for what is open: by a question, or after the end of the task."""
+def asked(effect: Effect, task: Task | None) -> bool:
+    """Whether a person answers for what is open: asked about the effect, by a question, or after the task's end."""
+    if effect.asked:
+        return True
     if task is None:
         return False
     person = task.answerable.startswith("person:")
