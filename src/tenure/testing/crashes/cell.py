@@ -17,18 +17,22 @@ from msgspec.structs import replace
 
 from tenure import Team
 from tenure.ledger import Ledger, open_ledger
+from tenure.protocol.outside import Effect
 from tenure.protocol.vocabulary import Phase
 from tenure.runtime.handle import ENDED
+from tenure.runtime.worker import Worker
 from tenure.testing.crashes.judge import gather, judge
 from tenure.testing.crashes.mutants import MUTANTS, Mutant
 from tenure.testing.crashes.outside import Outside, Truth
-from tenure.testing.crashes.points import Fault, Line, Point, Striker, StruckLedger
+from tenure.testing.crashes.points import IN_FLIGHT_MS, Fault, Line, Point, Striker, StruckLedger
 from tenure.testing.crashes.program import ORDER, PERSON, TASK, Desk, team_of
 from tenure.testing.crashes.strategies import STRATEGIES
 
 STRUCK_SECONDS = 20.0
 SETTLE_SECONDS = 20.0
 REST_SECONDS = 25.0
+RECONCILE_SECONDS = 2 * IN_FLIGHT_MS / 1000
+SWEEP_PAUSE = 0.1
 POLL = 0.02
 
 WENT_ON_BY = {Fault.CANCEL: "cancelled", Fault.HAND_OVER: "cancelled", Fault.REVERSE: "released"}
@@ -122,6 +126,13 @@ def _url(folder: Path) -> str:
     return f"sqlite:///{folder}/ledger.db"
 
 
+async def _sweep(worker: Worker, effects: list[Effect]) -> None:
+    """One sweep over these effects, due or not, and a pause."""
+    if worker.reconciler is not None:
+        await worker.reconciler.sweep(effects=effects)
+    await asyncio.sleep(SWEEP_PAUSE)
+
+
 # --- the driver -----------------------------------------------------------------------------------------------------
 
 
@@ -147,7 +158,7 @@ class _Driver:
                 await self._settle(ledger)
                 await self._let_go_on()
                 await self._ended()
-                await self._settle(ledger, again=True)
+                await self._settle_the_rest(ledger)
             return await self._verdict(ledger, struck=struck)
         finally:
             await ledger.close()
@@ -171,25 +182,53 @@ class _Driver:
             case Fault.LOST_ANSWER | Fault.HAND_OVER | Fault.STALL:
                 pass
 
-    async def _settle(self, ledger: Ledger, *, again: bool = False) -> None:
-        """Let others do what they can: a second worker, until the task has ended or a person is asked.
-
-        ``again``: the first worker has ended by now; a person who was asked lets the owner have another look.
-        """
+    async def _settle(self, ledger: Ledger) -> None:
+        """Let others go on beside the first worker: a second one, whose reconciler looks again and again meanwhile."""
         team = self._team(ledger)
-        handle = team.task(TASK)
-        task = await handle.state()
-        if again and not await ledger.effects(TASK, open_only=True):
+        async with team.worker(name="second", drain=1) as worker:
+            over = asyncio.Event()
+            looking = asyncio.create_task(self._look_on(ledger, worker, over))
+            await self._over(team)
+            over.set()
+            await looking
+
+    async def _settle_the_rest(self, ledger: Ledger) -> None:
+        """When the first worker has ended: the reconciler, then a person who lets the owner have another look."""
+        team = self._team(ledger)
+        task = await team.task(TASK).state()
+        if task.question is None and not await self._open(ledger):
             return
-        async with team.worker(name="second", drain=1):
-            if again:
-                if task.question is None:
-                    return
-                await handle.answer(task.question.question_id, by=PERSON, action="resume")
-            try:
-                await handle.reached(OVER, SETTLE_SECONDS)
-            except TimeoutError as error:
-                self.problems.append(str(error))
+        async with team.worker(name="second", drain=1) as worker:
+            await self._reconcile(ledger, worker)
+            if task.question is not None:
+                await team.task(TASK).answer(task.question.question_id, by=PERSON, action="resume")
+                await self._over(team)
+                await self._reconcile(ledger, worker)
+
+    async def _over(self, team: Team) -> None:
+        """Wait until the task has ended or a person is asked."""
+        try:
+            await team.task(TASK).reached(OVER, SETTLE_SECONDS)
+        except TimeoutError as error:
+            self.problems.append(str(error))
+
+    async def _open(self, ledger: Ledger) -> list[Effect]:
+        """Effects that somebody should look after: unsettled, or to be undone."""
+        return [each for each in await ledger.effects(TASK) if not each.state.settled or each.next_check]
+
+    async def _look_on(self, ledger: Ledger, worker: Worker, over: asyncio.Event) -> None:
+        """Sweep as if everything were always due. The look that has begun is brought to its end."""
+        while not over.is_set():
+            await _sweep(worker, await self._open(ledger))
+
+    async def _reconcile(self, ledger: Ledger, worker: Worker) -> None:
+        """Sweep until nothing is open, or nothing can land any more and a person was asked about what is."""
+        began = time.monotonic()
+        while left := await self._open(ledger):
+            await _sweep(worker, left)
+            passed = time.monotonic() - began
+            if passed > RECONCILE_SECONDS and (all(each.asked for each in left) or passed > SETTLE_SECONDS):
+                return
 
     async def _let_go_on(self) -> None:
         """The struck process goes on: it was frozen, or has not noticed that it owns nothing any more."""

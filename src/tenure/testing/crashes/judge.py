@@ -106,13 +106,8 @@ def _of_the_record(seen: Evidence) -> list[str]:
 
 
 def asked(effect: Effect, task: Task | None) -> bool:
-    """Whether a person answers for what is open: asked about the effect, by a question, or after the task's end."""
-    if effect.asked:
-        return True
-    if task is None:
-        return False
-    person = task.answerable.startswith("person:")
-    return person and (task.question is not None or task.phase.ended)
+    """Whether a person was asked: about the effect, or what to do with the task."""
+    return bool(effect.asked) or (task is not None and task.question is not None)
 
 
 def _of_the_words(seen: Evidence) -> list[str]:

@@ -25,6 +25,9 @@ PATIENCE = 0.8
 BRIEF = Policy(name="brief", grace_ms=50)
 """The effect's class: on the books, answerable, with a short grace at a handover."""
 
+UNWANTED = Policy(name="unwanted", grace_ms=50, orphan="compensate")
+"""The same where everything is undone: also when the task has ended before it came to that."""
+
 LEASES_MS = {Fault.STALL: 600, Fault.CANCEL: 2_500}
 """Short where it has to end, or where its heartbeat brings a cancellation."""
 
@@ -83,8 +86,9 @@ class Desk:
 
     async def effect(self, own: Tenure[Any]) -> Outcome:
         """The effect."""
+        policy = UNWANTED if self.undoes else BRIEF
         return await own.effect(
-            self.provider, own.input, key=ORDER, policy=BRIEF, timeout=CALL_SECONDS, patience=PATIENCE
+            self.provider, own.input, key=ORDER, policy=policy, timeout=CALL_SECONDS, patience=PATIENCE
         )
 
     async def undo(self, own: Tenure[Any], outcome: Outcome) -> Outcome:
