@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from tenure import Complete, Team, Tenure
 from tenure.ledger import Verification, open_ledger
-from tenure.protocol.outside import Effect
-from tenure.protocol.state import Task
-from tenure.protocol.vocabulary import EffectState, Phase
+from tenure.protocol.outside import Attempt, Effect
+from tenure.protocol.state import Question
+from tenure.protocol.vocabulary import EffectState, Purpose, Reason
 from tenure.testing.crashes import __main__ as command_line
 from tenure.testing.crashes import matrix
 from tenure.testing.crashes.cell import Verdict
@@ -63,8 +63,8 @@ def test_a_stalled_sender_never_leads_to_a_second_act() -> None:
         assert (name, verdict.acts) == (name, 1)
         assert verdict.requests >= 1, "the stalled request did leave"
     # Rule (i): the same key, inside the window. Rule (ii): another key, because the first was sealed.
-    assert verdicts["idempotent"].requests == verdicts["transaction"].requests == 2
-    # Otherwise nobody but the stalled sender ever asked: a lost lease proves nothing.
+    assert min(verdicts["idempotent"].requests, verdicts["transaction"].requests) >= 2
+    # Otherwise nobody but the stalled sender ever asked, neither agent nor reconciler: a lost lease proves nothing.
     assert {verdicts[name].requests for name in ("forgetful", "look-up", "job", "compensation", "none")} == {1}
 
 
@@ -126,10 +126,11 @@ def effect_in(state: EffectState) -> Effect:
         policy=BRIEF,
         state=state,
         version=2,
-        attempt=None,  # type: ignore[arg-type]  # nothing here looks at it
+        attempt=Attempt(n=1, purpose=Purpose.APPLY, epoch=2, instance="w", at=0),
         applied_at=0,
         sends=1,
         senders=(),
+        asked="person:a",
     )
 
 
@@ -186,14 +187,13 @@ def test_a_record_is_held_against_the_truth(
 
 
 def test_a_doubt_that_nobody_answers_for_is_red(ended: Evidence) -> None:
+    unasked = replace(effect_in(E.IN_DOUBT), asked="")
+    assert judge(replace(ended, effects=(unasked,))).problems == ("the record says in_doubt and nobody is asked",)
+    assert judge(replace(ended, effects=(replace(unasked, asked="person:a"),))).word == "asked"
     assert ended.task is not None
-    doubt = replace(ended, effects=(effect_in(E.IN_DOUBT),))
-    assert judge(doubt).problems == ()
-    agents: Task = replace(ended.task, answerable="a")
-    unasked: Task = replace(ended.task, phase=Phase.ACTIVE)
-    for task in (agents, unasked, None):
-        assert "nobody is asked" in judge(replace(doubt, task=task)).problems[0]
-        assert judge(replace(doubt, task=task, effects=(replace(doubt.effects[0], asked="person:a"),))).word == "asked"
+    question = Question(question_id="q", reason=Reason.ESCALATED, body="", who=("person:a",), allowed=(), due=1)
+    asking = replace(ended.task, question=question)
+    assert judge(replace(ended, effects=(unasked,), task=asking)).word == "asked"
 
 
 @pytest.mark.parametrize(
@@ -203,6 +203,8 @@ def test_a_doubt_that_nobody_answers_for_is_red(ended: Evidence) -> None:
         (Truth(acts=0, undone=0, pending=1), "still under way"),
         (Truth(acts=0, undone=0, told=("Done",)), "was told that it is done"),
         (Truth(acts=1, undone=0, told=("Refused",)), "was told that it is not done"),
+        (Truth(acts=1, undone=0, told=("nothing_to_compensate",)), "was told that it is not done"),
+        (Truth(acts=1, undone=0, told=("compensated",)), "was told that it is undone"),
     ],
 )
 def test_the_truth_is_held_against_what_was_recorded_and_said(ended: Evidence, truth: Truth, problem: str) -> None:

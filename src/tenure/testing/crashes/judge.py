@@ -112,11 +112,13 @@ def asked(effect: Effect, task: Task | None) -> bool:
 
 def _of_the_words(seen: Evidence) -> list[str]:
     """What agents were told was true then and is true now."""
-    told, truth = seen.truth.told, seen.truth
+    told, truth = set(seen.truth.told), seen.truth
     found = []
     if "Done" in told and truth.acts != 1:
         found.append(f"an agent was told that it is done, the truth is {truth.acts} acts")
-    if "Refused" in told and truth.acts > truth.undone:
+    if "compensated" in told and (truth.acts, truth.undone) != (1, 1):
+        found.append(f"an agent was told that it is undone, the truth is {truth.acts} acts, {truth.undone} undone")
+    if not told.isdisjoint({"Refused", "nothing_to_compensate"}) and truth.acts > truth.undone:
         found.append("an agent was told that it is not done, and it is")
     return found
 

@@ -23,7 +23,13 @@ ENDING_SECONDS = 5.0
 
 POLL_SECONDS = 0.25
 
-PRELOADED = ["tenure.testing.crashes.cell", "tenure.graph.checking", "tenure.graph.reading", "tenure.ledger.sqlite"]
+PRELOADED = [
+    "__main__",
+    "tenure.testing.crashes.cell",
+    "tenure.graph.checking",
+    "tenure.graph.reading",
+    "tenure.ledger.sqlite",
+]
 """What a cell would import otherwise, one by one."""
 
 

@@ -6,10 +6,8 @@ import asyncio
 import os
 from typing import Any, Literal
 
-from tenure import Complete, Escalate, InDoubt, Policy, Settings, Team, Tenure, Transfer
+from tenure import Complete, Escalate, Policy, Settings, Team, Tenure, Transfer
 from tenure.ledger import Ledger
-from tenure.protocol.vocabulary import EffectState
-from tenure.runtime.calls import Calls
 from tenure.runtime.outcomes import Outcome
 from tenure.testing.crashes.outside import Outside
 from tenure.testing.crashes.points import Fault, Striker
@@ -70,19 +68,19 @@ class Desk:
         return await self.perform(own)
 
     async def perform(self, own: Tenure[Any]) -> Any:
-        """Do it, and ask a person when nobody can tell whether it is done."""
-        outcome = await self.work(own)
-        if isinstance(outcome, InDoubt):
-            return Escalate("Was it done?", evidence={"effect": outcome.effect_id}, who=(PERSON,))
-        return Complete(type(outcome).__name__)
+        """Do it, and ask a person when nobody can tell whether it is done, or undone."""
+        word = await self.work(own)
+        if word in OPEN:
+            return Escalate("What became of it?", evidence={"order": ORDER}, who=(PERSON,))
+        return Complete(word)
 
-    async def work(self, own: Tenure[Any]) -> Outcome:
+    async def work(self, own: Tenure[Any]) -> str:
         """The one effect and its undoing, and a note of what was said of it in the end."""
-        outcome = await self.effect(own)
+        word = type(await self.effect(own)).__name__
         if self.undoes:
-            outcome = await self.undo(own, outcome)
-        await asyncio.to_thread(self.system.tell, own.agent, type(outcome).__name__, os.getpid())
-        return outcome
+            word = (await own.compensate(timeout=CALL_SECONDS)).state
+        await asyncio.to_thread(self.system.tell, own.agent, word, os.getpid())
+        return word
 
     async def effect(self, own: Tenure[Any]) -> Outcome:
         """The effect."""
@@ -91,16 +89,9 @@ class Desk:
             self.provider, own.input, key=ORDER, policy=policy, timeout=CALL_SECONDS, patience=PATIENCE
         )
 
-    async def undo(self, own: Tenure[Any], outcome: Outcome) -> Outcome:
-        """Its undoing, once it is there."""
-        calls = Calls(own.hold, own.hold.books)
-        for _ in range(2):
-            effect = next(e for e in await own.hold.ledger.effects(own.task_id) if e.effect_id == outcome.effect_id)
-            if effect.state in (EffectState.CONFIRMED, EffectState.COMPENSATION_FAILED, EffectState.COMPENSATING):
-                await calls.compensate(self.provider, effect, CALL_SECONDS)
-                outcome = await self.effect(own)
-        return outcome
 
+OPEN = frozenset({"InDoubt", "partially_compensated"})
+"""What is said of something that is open."""
 
 FIRST_EPOCH = 2
 """Of the first tenure: epochs count offers too."""
