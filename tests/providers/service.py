@@ -19,8 +19,8 @@ class Service:
     """Takes payments, keeps keys, gives refunds.
 
     Attributes:
-        faults: what to do with the next requests, one each: ``slow`` (acts, answers too late), ``500`` (acts, says 500),
-            ``409``, ``429``, ``503`` (not done, too early), ``302`` (elsewhere).
+        faults: what to do with the next requests, one each: ``slow`` (acts, answers too late), ``500`` (acts, says
+            500), ``409``, ``429``, ``503`` (not done, too early), ``302`` (elsewhere).
         payments, refunds: what has happened, by key. seen: (method, path, key, body) of every request.
     """
 

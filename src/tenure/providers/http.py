@@ -34,6 +34,9 @@ from tenure.runtime.provider import Answer, Provider
 REFUSALS = frozenset({400, 401, 402, 403, 404, 405, 406, 410, 411, 413, 414, 415, 451})
 """Statuses by which a service says that it has not done what it was asked for."""
 
+OTHER_REQUEST = 422
+"""The status for a key that was used with another request."""
+
 LATER = frozenset({409, 429, 503})
 """Statuses after which the same request, under the same key, may get another answer."""
 
@@ -232,13 +235,15 @@ class Http(Provider):
         if endpoint.method not in ("GET", "HEAD", "DELETE"):
             content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
             headers["Content-Type"] = "application/json"
-        return await self._connected().request(endpoint.method, self._base + path, content=content, headers=headers)
+        client = await self._connected()
+        return await client.request(endpoint.method, self._base + path, content=content, headers=headers)
 
-    def _connected(self) -> httpx2.AsyncClient:
+    async def _connected(self) -> httpx2.AsyncClient:
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
-            # A redirected write would be another request, somewhere else: none is followed.
-            self._client = httpx2.AsyncClient(timeout=self._timeout, follow_redirects=False)
+            # It reads certificates from files when it is made. It follows no redirect: a redirected write would be
+            # another request, somewhere else.
+            self._client = await asyncio.to_thread(httpx2.AsyncClient, timeout=self._timeout, follow_redirects=False)
             self._loop = loop
         return self._client
 
@@ -249,7 +254,7 @@ class Http(Provider):
         if judged is not None:
             return judged
         status = response.status_code
-        if status == httpx2.codes.UNPROCESSABLE_ENTITY:
+        if status == OTHER_REQUEST:
             return pv.Inconclusive("422: the key was used with another request; what became of that one must be seen")
         if status in self._reading.refusals:
             return pv.Declined(f"answered {status}", _body(response))

@@ -24,7 +24,6 @@ ENDING_SECONDS = 5.0
 POLL_SECONDS = 0.25
 
 PRELOADED = [
-    "__main__",
     "tenure.testing.crashes.cell",
     "tenure.graph.checking",
     "tenure.graph.reading",
