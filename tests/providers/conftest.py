@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import asyncpg
 import pytest
 
-from tests.postgres import server
+from tests.postgres import database, server
 
 NUMBERS = itertools.count()
 
@@ -23,10 +23,10 @@ def postgres_server() -> Iterator[str]:
 async def postgres(postgres_server: str) -> AsyncIterator[str]:
     """The address of a database that only this test has."""
     name = f"tenure_{os.getpid()}_{next(NUMBERS)}"
-    own = await asyncpg.connect(f"{postgres_server}/postgres")
+    own = await asyncpg.connect(database(postgres_server, "postgres"))
     try:
         await own.execute(f"CREATE DATABASE {name}")
-        yield f"{postgres_server}/{name}"
+        yield database(postgres_server, name)
         await own.execute(f"DROP DATABASE {name} WITH (FORCE)")
     finally:
         await own.close()

@@ -36,6 +36,17 @@ class Shop(ABC):
     def __init__(self) -> None:
         self.gate = Gate()
         self.calls = 0
+        self.answers: dict[int, Any] = {}
+
+    def answer(self, cents: int) -> Any:
+        """What a change answers."""
+        if cents > LIMIT:
+            return Declined("above the limit")
+        return self.answers.get(cents, {"ordered": cents})
+
+    async def make(self) -> None:
+        """Make the table of orders."""
+        await self.execute("CREATE TABLE orders (cents INTEGER NOT NULL)")
 
     @abstractmethod
     def provider(self, *, undoes: bool = False, **options: Any) -> SqlTransaction[Any]:
@@ -51,9 +62,15 @@ class Shop(ABC):
 
 
 class SqliteShop(Shop):
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, wal: bool = False) -> None:
         super().__init__()
         self.path = path
+        self.wal = wal
+
+    async def make(self) -> None:
+        if self.wal:
+            await self.execute("PRAGMA journal_mode = WAL")
+        await super().make()
 
     def provider(self, *, undoes: bool = False, **options: Any) -> SqlTransaction[Any]:
         return SqliteTransaction("shop", self.path, self.add, compensate=self.remove if undoes else None, **options)
@@ -65,7 +82,7 @@ class SqliteShop(Shop):
             connection.execute(statement)
         self.gate.reached.set()
         assert self.gate.open.wait(10)
-        return Declined("above the limit") if request["cents"] > LIMIT else {"ordered": request["cents"]}
+        return self.answer(request["cents"])
 
     def remove(self, connection: sqlite3.Connection, request: Any) -> Any:
         gone = connection.execute("DELETE FROM orders WHERE cents = ?", (request["cents"],)).rowcount
@@ -102,7 +119,7 @@ class PostgresShop(Shop):
             await connection.execute(statement)
         self.gate.reached.set()
         assert await asyncio.to_thread(self.gate.open.wait, 10)
-        return Declined("above the limit") if request["cents"] > LIMIT else {"ordered": request["cents"]}
+        return self.answer(request["cents"])
 
     async def remove(self, connection: Any, request: Any) -> Any:
         gone = await connection.execute("DELETE FROM orders WHERE cents = $1", request["cents"])

@@ -10,8 +10,8 @@ import pytest
 from tenure import Complete, Confirmed, Declined, Done, Inconclusive, NotFound, NotSent, Sealed, Team, Tenure
 from tenure.errors import Refused
 from tenure.ledger import open_ledger
-from tenure.protocol.vocabulary import EffectState, EvidenceKind
 from tenure.protocol import events as ev
+from tenure.protocol.vocabulary import EffectState, EvidenceKind
 from tenure.runtime.provider import can
 from tests.providers.shops import PostgresShop, Shop, SqliteShop
 from tests.runtime.harness import events
@@ -21,18 +21,19 @@ KEYS = "SELECT key, purpose FROM tenure_keys"
 
 
 @pytest.fixture(params=["sqlite", "sqlite-wal", "postgres"])
-async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A database with an empty table of orders."""
-    made: Shop
+def bare(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
+    """A database of each kind."""
     if request.param == "postgres":
-        made = PostgresShop(request.getfixturevalue("postgres"))
-    else:
-        made = SqliteShop(tmp_path / "shop.db")
-        if request.param == "sqlite-wal":
-            await made.execute("PRAGMA journal_mode = WAL")
-    await made.execute("CREATE TABLE orders (cents INTEGER NOT NULL)")
-    yield made
-    made.gate.open.set()
+        return PostgresShop(request.getfixturevalue("postgres"))
+    return SqliteShop(tmp_path / "shop.db", wal=request.param == "sqlite-wal")
+
+
+@pytest.fixture
+async def shop(bare: Shop) -> AsyncIterator[Shop]:
+    """A database with an empty table of orders."""
+    await bare.make()
+    yield bare
+    bare.gate.open.set()
 
 
 async def test_a_change_is_made_once_and_a_repeated_key_is_answered_from_the_table(shop: Shop) -> None:
@@ -220,10 +221,10 @@ async def test_the_table_and_so_the_scope_can_be_named(shop: Shop) -> None:
         shop.provider(table="keys; DROP TABLE orders")
 
 
-async def test_an_answer_without_a_json_form_is_not_committed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    provider = shop.provider()
+async def test_an_answer_without_a_json_form_is_not_committed(shop: Shop) -> None:
+    shop.answers[5] = object()
     with pytest.raises(Refused, match="JSON"):
-        await provider.apply({"cents": 5, "other": object()}, key="k")
+        await shop.provider().apply(FIVE, key="k")
     assert await shop.orders() == []
 
 
