@@ -36,6 +36,7 @@ class Wire:
             committing = b"COMMIT;" in sent
             if committing:
                 answers.cancel()
+                await asyncio.wait([answers])
             if not committing or self.heard:
                 back.write(sent)
                 await back.drain()
@@ -45,6 +46,7 @@ class Wire:
                 self.cut.set()
                 break
         answers.cancel()
+        await asyncio.wait([answers])
         for each in (back, writer):
             each.close()
             with contextlib.suppress(OSError):
