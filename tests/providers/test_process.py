@@ -5,13 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tenure import Accepted, Cancelled, Confirmed, Failed, Inconclusive, NotFound, NotSent, Sealed
+from tenure.protocol.state import Locator
 from tenure.providers.process import Exit, ProcessJobs, Start, put, read
 from tenure.runtime.jobs import survivors_of
 from tenure.runtime.provider import can
@@ -45,18 +47,17 @@ class Yard:
             return []
 
     def start(self, key: str = "k") -> Start:
-        found: Start = read(self.place(key) / "start", Start)
-        return found
+        return msgspec.json.decode((self.place(key) / "start").read_bytes(), type=Start)
 
 
 @pytest.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+def yard(tmp_path: Path) -> Iterator[Yard]:
     """A yard in which nothing is left alive."""
     made = Yard(tmp_path)
     yield made
     for record in (tmp_path / "jobs").glob("*/start"):
         locator = read(record, Start).locator
-        alive = await asyncio.to_thread(survivors_of, locator) if locator else ()
+        alive = survivors_of(locator) if locator else ()
         for each in alive or ():
             os.kill(each.pid, signal.SIGKILL)
 
@@ -228,11 +229,11 @@ async def test_a_job_of_another_host_is_inconclusive(yard: Yard) -> None:
     await ended(provider, ["true"])
     place = yard.place()
     (place / "exit").unlink()
-    locator = yard.start().locator
     (place / "start").unlink()
-    put(place / "start", Start(type(locator)(host="elsewhere", boot="x/1", pid=2, started=3, group=2)))  # type: ignore[misc]
+    elsewhere = Locator(host="elsewhere", boot="x/1", pid=2, started=3, group=2)
+    await asyncio.to_thread(put, place / "start", Start(elsewhere))
     assert await provider.lookup(["true"], key="k") == Inconclusive("What is alive of it cannot be seen from here.")
-    put(place / "exit", Exit(0))
+    await asyncio.to_thread(put, place / "exit", Exit(0))
     assert await provider.lookup(["true"], key="k") == Confirmed({"exit": 0}, reference=str(place))
 
 

@@ -69,11 +69,11 @@ class ProcessJobs(Provider):
     Declares: *idempotent* while the folders are kept (``kept_for``), *queryable*, *sealable*, *cancellable*; not
     reversible.
 
-    Evidence: ``Accepted`` is a process of the job that is alive. ``Confirmed`` is a record of exit code 0. ``Failed`` is
-    a record of an exit code that promises that nothing was done (``without_effect``), or of a command that could not be
-    run. ``Cancelled`` is a job that was asked to end and of which nothing is alive, without a record of success.
-    ``Sealed`` is a tombstone in the place of the start. What ended without a record, or with another code, or runs
-    where this process cannot see it, is ``Inconclusive``.
+    Evidence: ``Accepted`` is a process of the job that is alive. ``Confirmed`` is a record of exit code 0. ``Failed``
+    is a record of an exit code that promises that nothing was done (``without_effect``), or of a command that could
+    not be run. ``Cancelled`` is a job that was asked to end and of which nothing is alive, without a record of
+    success. ``Sealed`` is a tombstone in the place of the start. What ended without a record, or with another code, or
+    runs where this process cannot see it, is ``Inconclusive``.
 
     Args:
         name: name of the provider. folder: where the keys' folders are made; on a local disk of this host.
@@ -123,7 +123,10 @@ class ProcessJobs(Provider):
         return await aside(lambda: self._sealed(request, key))
 
     async def cancel(self, request: Any, *, key: str) -> Answer:
-        """Signal the job's group, SIGTERM and then SIGKILL, and say what was seen. What left the group is not signalled."""
+        """Signal the job's group, SIGTERM and then SIGKILL, and say what was seen.
+
+        What left the group is not signalled, and keeps the job from being called over.
+        """
         return await aside(lambda: self._other(request, key) or self._cancelled(key))
 
     def _place(self, key: str) -> Path:
