@@ -17,7 +17,7 @@ from tests.runtime.harness import until
 
 ROLE = "arn:aws:iam::123456789012:role/steps"
 NOWHERE = "arn:aws:states:eu-west-1:123456789012:stateMachine:nowhere"
-STATES = {
+STATES: dict[str, dict[str, Any]] = {
     "pass": {"Type": "Pass", "End": True},
     "fail": {"Type": "Fail", "Error": "Broken", "Cause": "on purpose"},
     "wait": {"Type": "Wait", "Seconds": 60, "End": True},

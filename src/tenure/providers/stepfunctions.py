@@ -46,11 +46,11 @@ class StepFunctions(Provider):
     Declares: *idempotent* for as long as the service keeps an execution (90 days unless the account has a shorter
     time), *queryable*, *cancellable*; not sealable, not reversible.
 
-    Evidence, all of it from ``DescribeExecution`` or the answer of ``StartExecution``: ``Accepted`` is an execution that
-    runs, with its ARN as the reference; ``Confirmed`` one that succeeded, with its output; ``Failed`` one that failed or
-    timed out; ``Cancelled`` one that was aborted. So a state machine that has done something must undo it before it
-    fails, or be one that can be trusted to have done nothing. ``NotFound`` is never final. Any error but a refusal of
-    the request itself, and but "no connection", leaves the effect in doubt.
+    Evidence, all of it from ``DescribeExecution`` or the answer of ``StartExecution``: ``Accepted`` is an execution
+    that runs, with its ARN as the reference; ``Confirmed`` one that succeeded, with its output; ``Failed`` one that
+    failed or timed out; ``Cancelled`` one that was aborted. So a state machine that has done something must undo it
+    before it fails, or be one that can be trusted to have done nothing. ``NotFound`` is never final. Any error but a
+    refusal of the request itself, and but "no connection", leaves the effect in doubt.
 
     The request is the execution's input. An execution of this name with another input is ``Inconclusive``.
 
