@@ -161,11 +161,19 @@ class Effects:
             effect = await self._step(intent, effect)
             if effect.state.settled and effect.state is not E.ABSENT:
                 break
-            if effect.version == before or loop.time() >= give_up:
+            if loop.time() >= give_up:
                 break
+            if effect.version == before:
+                effect = await self._read_again(effect)  # somebody else may have been at it
+                if effect.version == before:
+                    break
             await asyncio.sleep(jitter(pause))
             pause = min(pause * 2, LONGEST_PAUSE)
         return await self._answered(effect)
+
+    async def _read_again(self, effect: Effect) -> Effect:
+        found = await self._hold.books.effects(effect.task_id)
+        return next(each for each in found if each.effect_id == effect.effect_id)
 
     async def _answered(self, effect: Effect) -> Outcome:
         if effect.state.settled:
