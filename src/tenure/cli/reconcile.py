@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tenure.cli.options import json_option, team_ledger_option
+from tenure.cli.options import json_option
 
 
 @click.command()
@@ -15,7 +15,15 @@ from tenure.cli.options import json_option, team_ledger_option
 @click.option("--all-open", is_flag=True, help="Also those whose next check is not due yet.")
 @click.option("--limit", type=click.IntRange(min=1), default=None, help="Most effects to look after. [default: all]")
 @click.option("--dry-run", is_flag=True, help="Say what would be tried for each; call nobody, write nothing.")
-@team_ledger_option
+@click.option(
+    "--ledger",
+    "url",
+    metavar="URL",
+    envvar="TENURE_LEDGER",
+    default="",
+    show_envvar=True,
+    help="Ledger to reconcile instead of the team's own: sqlite:///FILE.",
+)
 @json_option("End with one JSON object on stdout.")
 def reconcile(
     team: str,
