@@ -211,6 +211,22 @@ def test_reconcile_is_a_registered_instance_and_says_goodbye(bank: Path, tenure:
     assert ended
 
 
+def test_reconcile_counts_residual_work_that_was_seen_to_end(
+    bank: Path, tenure: Tenure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[set[str], str]] = []
+
+    async def watch(_: object, providers: dict[str, object], *, by: str) -> int:
+        asked.append((set(providers), by))
+        return 2
+
+    monkeypatch.setattr("tenure.cli.reconciling.watch_residual", watch)
+    assert tenure("reconcile", "team.py", "--json").json["ended"] == 2
+    ((providers, by),) = asked
+    assert providers == {"bank", "deaf"}
+    assert by.startswith("bank-reconcile-")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

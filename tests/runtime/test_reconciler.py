@@ -1,6 +1,7 @@
 """Reconcilers: what nobody settles is looked after, by evidence alone, until it is settled or a person is asked."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,12 +9,14 @@ from msgspec.structs import replace
 
 from tenure import Accepted, Complete, Confirmed, Declined, Failed, NotFound, Sealed, Team, Tenure
 from tenure.errors import Unavailable
+from tenure.ledger.sqlite import SqliteLedger
 from tenure.protocol import commands as cmd
 from tenure.protocol import events as ev
 from tenure.protocol.settings import CRITICAL, LOCAL
 from tenure.protocol.vocabulary import EffectState, EvidenceKind, Phase, Purpose, Reason
 from tenure.runtime.provider import Provider
 from tenure.runtime.swept import Fate, Swept
+from tenure.testing.conformance import VirtualClock
 from tests.runtime.harness import Line, events, until
 from tests.runtime.outside import HOUR, MINUTE, Deaf, Sealing, Seeing, Undoing, World, world
 
@@ -369,6 +372,24 @@ async def test_two_sweeps_that_race_make_one_call(world: World) -> None:
     assert len(shop.calls) == len(set(shop.calls)) == 8
     assert sum(each.settled for each in swept) == 8
     assert sum(each.busy for each in swept) == sum(each.due for each in swept) - 8
+
+
+async def test_two_processes_worth_of_sweeps_on_one_file_make_one_call_for_each_effect(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    path = str(tmp_path / "ledger.db")
+    ledgers = [await asyncio.to_thread(SqliteLedger, path, clock=clock) for _ in range(3)]
+    world = World(ledgers[0], clock)
+    await world.owned()
+    for n in range(8):
+        await world.in_doubt(f"e{n}", idempotent_ms=DAY)
+    shop = Seeing(lookup=[NotFound()], apply=[Confirmed(reference="R1")])
+    sweeps = [World(each, clock).reconciler(shop, instance=f"r{n}").sweep() for n, each in enumerate(ledgers)]
+    swept = await asyncio.gather(*sweeps)
+    assert sum(each.settled for each in swept) == 8
+    assert [shop.made.count("lookup"), shop.made.count("apply")] == [8, 8]
+    for each in ledgers:
+        assert (await each.verify()).problems == ()
+        await each.close()
 
 
 async def test_a_call_in_flight_keeps_other_reconcilers_away_until_the_next_check(world: World) -> None:

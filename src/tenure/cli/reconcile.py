@@ -42,7 +42,8 @@ def reconcile(
 
     First, processes of this host that have died are noted: what their death proves counts. Then each effect is looked
     up; what its task still wants is called again where that cannot act twice; else its key is sealed; what is to be
-    undone is undone. Where nothing is left to try, a person is asked. See the page "Reconcile" of the how-to guides.
+    undone is undone. Where nothing is left to try, a person is asked. Residual work that is seen to have ended is
+    taken off the books. See the page "Reconcile" of the how-to guides.
 
     The first Ctrl-C or SIGTERM begins no further look and lets those that have begun end. The second one stops at once;
     a call that was in flight is in the ledger, and somebody looks again after the next check. Exit code: 0 when no

@@ -20,6 +20,7 @@ from tenure.runtime.ids import new_id
 from tenure.runtime.reconciler import Reconciler
 from tenure.runtime.recovery import recover
 from tenure.runtime.registering import register
+from tenure.runtime.residual import watch_residual
 from tenure.runtime.swept import Fate, Look, Planned, Swept
 from tenure.runtime.team import Team
 
@@ -82,7 +83,7 @@ class Errand:
         self._limit = limit
         self._as_json = as_json
         self._instance = new_id(f"{team.name}-reconcile")
-        self._reconciler = Reconciler(ledger, team.providers, instance=self._instance)
+        self._reconciler = Reconciler(ledger, team.providers, instance=self._instance, watch=self._watch)
         self._report = Report(ledger=ledger.url)
         self._told: Counter[Fate] = Counter()
 
@@ -155,6 +156,9 @@ class Errand:
             self._report.add(swept)
             if swept.error or not swept.more or swept.left:
                 return
+
+    async def _watch(self) -> int:
+        return await watch_residual(self._ledger, self._team.providers, by=self._instance)
 
     async def _named(self) -> Sequence[Effect] | None:
         """The effects that the command line names; ``None`` for those that are due."""
