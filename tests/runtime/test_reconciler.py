@@ -297,6 +297,29 @@ async def test_a_provider_without_any_way_leads_to_a_person_at_once_and_without_
     assert whole(await reconciler.sweep()) == {"with_person": 1}
 
 
+@pytest.mark.parametrize(
+    ("state", "shop", "reason"),
+    [
+        ("accepted", Deaf(), Reason.CAPABILITY),
+        ("undoing", Seeing(), Reason.CAPABILITY),
+        ("in doubt", Deaf(), Reason.RETRIES_EXHAUSTED),
+    ],
+)
+async def test_a_way_that_is_over_is_another_reason_to_ask_than_none_at_all(
+    world: World, state: str, shop: Deaf, reason: Reason
+) -> None:
+    await world.owned()
+    if state == "accepted":
+        await world.accepted(idempotent_ms=DAY)
+    elif state == "undoing":
+        await world.undoing(idempotent_ms=DAY)
+    else:
+        await world.in_doubt(idempotent_ms=MINUTE)
+    assert whole(await world.reconciler(shop).sweep()) == {"asked": 1}
+    (asked,) = await events(world.ledger, "t", ev.EffectAsked)
+    assert (asked.reason, shop.made) == (reason, [])
+
+
 async def test_a_provider_that_is_not_here_is_no_reason_to_ask_before_others_had_the_time_of_a_whole_budget(
     world: World,
 ) -> None:

@@ -84,11 +84,18 @@ def budget_spent(effect: Effect, task: Task) -> bool:
 
 def has_way(effect: Effect, provider: pv.Provider) -> bool:
     """Whether the provider has any way to settle an effect in this state, now or at another time."""
-    if effect.state in UNDOING or effect.state is E.CONFIRMED:
-        return pv.can(provider, "compensate") or pv.can(provider, "lookup_compensation")
-    if effect.state is E.DISPUTED:
-        return False
-    return pv.can(provider, "lookup") or pv.can(provider, "seal") or effect.idempotent_ms > 0
+    repeats = effect.idempotent_ms > 0
+    match effect.state:
+        case E.ACCEPTED:
+            return pv.can(provider, "lookup")
+        case E.IN_DOUBT:
+            return pv.can(provider, "lookup") or pv.can(provider, "seal") or repeats
+        case E.COMPENSATING:
+            return pv.can(provider, "lookup_compensation") or (pv.can(provider, "compensate") and repeats)
+        case E.COMPENSATION_FAILED | E.CONFIRMED:
+            return pv.can(provider, "compensate")
+        case _:
+            return False
 
 
 def patience_ms(effect: Effect, task: Task) -> int:
