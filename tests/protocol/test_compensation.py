@@ -73,8 +73,9 @@ def test_a_key_counts_only_in_its_own_scope() -> None:
     a = world.owned_by("a")
     a.intend("e1", policy=EXTERNAL, idempotent_ms=60_000, key_scope="account 1")
     world.outcome("e1", E.IN_DOUBT, K.NONE)
-    with world.refuses("attempt_unsafe"):
-        a.apply("e1", key_scope="account 2")
+    for purpose in (Purpose.APPLY, Purpose.LOOKUP, Purpose.SEAL):
+        with world.refuses("attempt_unsafe"):
+            a.apply("e1", purpose, key_scope="account 2")
     a.apply("e1", key_scope="account 1")
     assert world.effects["e1"].sends == 2
 

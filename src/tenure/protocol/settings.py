@@ -83,7 +83,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         calls_ms: how long the calls beside a transfer may take before they are asked to end.
         repeats: how often an edge may be used again without progress.
         approval_ms: how long a person's approval of an effect holds.
-        checks: how often a reconciler looks after one open effect before a person is asked.
+        checks: how many calls of reconcilers one open effect gets before a person is asked.
         takeovers: how often a lost tenure is offered again before a person is asked.
         payload_bytes: size limit of the sender's part.
         unread: limit of input that nobody has consumed.

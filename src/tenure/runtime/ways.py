@@ -7,9 +7,8 @@ is committed. Guessing first keeps refusals that were clear from the start out o
 from __future__ import annotations
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from tenure.protocol.decide.effects import UNDOING, WITHOUT_SUCCESS, may_apply_again
+from tenure.protocol.decide.effects import UNDOING, WITHOUT_SUCCESS, inside_window, may_apply_again
 from tenure.protocol.outside import Effect
 from tenure.protocol.settings import HOUR
 from tenure.protocol.state import Task
@@ -117,7 +116,7 @@ def start_within_ms(effect: Effect) -> int:
 def _may_undo(effect: Effect, task: Task, now: int) -> bool:
     if effect.state is E.COMPENSATING:
         # Its facts are those of the compensation: a repeat of it is judged as the repeat of any call in doubt.
-        return may_apply_again(replace(effect, state=E.IN_DOUBT), now)
+        return inside_window(effect, now)
     return not _undo_spent(effect, task)
 
 

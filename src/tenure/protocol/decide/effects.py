@@ -113,15 +113,15 @@ def attempt(draft: Draft, command: cmd.AttemptEffect) -> Verdict:
     elif purpose in ACTS:
         _may_go_on(draft, effect, purpose)
     _no_call_in_flight(draft, effect, command)
+    if command.key_scope != effect.key_scope:
+        raise Refused("attempt_unsafe", f"Its key counts in {effect.key_scope!r}, and means nothing elsewhere.")
     if purpose is Purpose.COMPENSATE:
-        _may_undo(draft, effect, command.key_scope)
+        _may_undo(draft, effect)
     elif effect.state.settled and not (purpose is Purpose.APPLY and may_apply_again(effect, draft.now)):
         raise Refused("wrong_phase", f"It is settled: {effect.state}.", effect=effect)
     elif effect.state in UNDOING and purpose is not Purpose.LOOKUP:
         raise Refused("wrong_phase", f"It is {effect.state}.", effect=effect)
-    elif purpose is Purpose.APPLY and not (
-        may_apply_again(effect, draft.now, command.key_scope) and _alone(draft, effect)
-    ):
+    elif purpose is Purpose.APPLY and not (may_apply_again(effect, draft.now) and _alone(draft, effect)):
         raise Refused("attempt_unsafe", f"It is {effect.state}, or its intent was taken up elsewhere.", effect=effect)
     _attempt(draft, effect, command)
     return draft.verdict(effect=draft.effects[effect.effect_id])
@@ -148,13 +148,13 @@ def orphaned(draft: Draft, effect: Effect, state: EffectState) -> bool:
     return state is E.CONFIRMED and effect.policy.orphan == "compensate" and draft.task.phase in WITHOUT_SUCCESS
 
 
-def _may_undo(draft: Draft, effect: Effect, key_scope: str) -> None:
+def _may_undo(draft: Draft, effect: Effect) -> None:
     """Refuse a compensation that is not due, or could undo twice."""
     if E.COMPENSATING not in EFFECT[effect.state] and effect.state is not E.COMPENSATING:
         raise Refused("wrong_phase", f"It is {effect.state}; only what is confirmed can be compensated.")
     if effect.state is E.ATTESTED and effect.finding != Finding.PRESENT:
         raise Refused("wrong_phase", f"It was attested as {effect.finding}.", effect=effect)
-    if effect.state is E.COMPENSATING and not _inside_window(effect, draft.now, key_scope):
+    if effect.state is E.COMPENSATING and not inside_window(effect, draft.now):
         raise Refused("attempt_unsafe", "Another call could undo it twice.", effect=effect)
 
 
@@ -214,23 +214,21 @@ def _may_act(tenure: Tenure, effect: Effect, purpose: Purpose) -> None:
             raise Refused("retiring")
 
 
-def may_apply_again(effect: Effect, now: int, key_scope: str | None = None) -> bool:
+def may_apply_again(effect: Effect, now: int) -> bool:
     """Whether one more ``apply`` cannot make the effect happen twice.
 
     True for an absent effect (its absence is proven), for one that a person has found absent and granted, and while it
-    is in doubt, inside the provider's idempotency window for the same key in the same scope. A lost lease, a time-out
+    is in doubt, inside the provider's idempotency window for the same key. A lost lease, a time-out
     or "not found" alone prove nothing.
     """
     if effect.state is E.ABSENT or effect.granted:
         return True
-    return effect.state is E.IN_DOUBT and _inside_window(
-        effect, now, effect.key_scope if key_scope is None else key_scope
-    )
+    return effect.state is E.IN_DOUBT and inside_window(effect, now)
 
 
-def _inside_window(effect: Effect, now: int, key_scope: str) -> bool:
+def inside_window(effect: Effect, now: int) -> bool:
     """Whether the provider still answers the same key from its record, wherever the request lands by then."""
-    if effect.sealed or not effect.idempotent_ms or key_scope != effect.key_scope:
+    if effect.sealed or not effect.idempotent_ms:
         return False
     # It may land as late as the in-flight limit allows, and must still meet the window then.
     return now + effect.in_flight_ms < effect.applied_at + effect.idempotent_ms
