@@ -25,6 +25,7 @@ from tenure.cli.graphs import graphs
 from tenure.cli.init import init
 from tenure.cli.problems import exit_code_of, report
 from tenure.cli.reconcile import reconcile
+from tenure.cli.residual import residual
 from tenure.cli.run import run
 from tenure.cli.show import show
 from tenure.cli.stopping import end_within
@@ -65,6 +66,7 @@ for _command in (
     effects,
     reconcile,
     attest,
+    residual,
     verify,
     check,
     graph,

@@ -194,7 +194,7 @@ async def _effects(ledger: Ledger, task_id: str) -> EffectFacts:
 
 
 async def _observe(work: Work) -> OpenWork:
-    seen, survivors = await asyncio.to_thread(_look, work)
+    seen, survivors = await asyncio.to_thread(look, work)
     return OpenWork(
         work_id=work.work_id,
         name=work.name,
@@ -211,7 +211,7 @@ async def _observe(work: Work) -> OpenWork:
 _SEEN = {True: "alive", False: "gone", None: "not determinable"}
 
 
-def _look(work: Work) -> tuple[str, tuple[str, ...]]:
+def look(work: Work) -> tuple[str, tuple[str, ...]]:
     """Look from this host. That a process lives says nothing about one of its coroutines or threads."""
     if work.locator is None or work.kind is WorkKind.REMOTE:
         return _SEEN[None], ()  # where remote work is, its provider knows
