@@ -207,7 +207,7 @@ class MemoryLedger(Ledger):
             found = [
                 EffectRow(effect=effect, position=positions[key])
                 for key, effect in self._shelf.effects.items()
-                if positions[key] > after and (not open_only or effect.next_check or not effect.state.settled)
+                if positions[key] > after and (not open_only or effect.next_check)
             ]
             return found[:limit]
 

@@ -71,6 +71,7 @@ class Calls:
         """Speak and read by these."""
         self._speaker = speaker
         self._bodies = bodies
+        self._said: dict[str, Body] = {}
 
     async def attempt(self, provider: pv.Provider, effect: Effect, purpose: Purpose) -> Effect | None:
         """Commit one more call; ``None`` when the ledger finds that it could act twice or somebody else is at it."""
@@ -178,6 +179,7 @@ class Calls:
 
     async def record(self, effect: Effect, seen: Seen) -> Effect:
         """Record evidence under whatever epoch; a fenced tenure learns that it was kept, and stops."""
+        body = None if seen.body is None else to_body(seen.body)
         receipt = await self._speaker.report(
             cmd.RecordOutcome,
             effect_id=effect.effect_id,
@@ -185,14 +187,23 @@ class Calls:
             state=seen.state,
             evidence=seen.evidence,
             reference=str(seen.reference),  # many systems name things by numbers
-            body=None if seen.body is None else to_body(seen.body),
+            body=body,
             not_found=seen.not_found,
             instance=self._speaker.instance,
             epoch=self._speaker.epoch,
         )
         if receipt.status == "late" or receipt.effect is None:
             raise Fenced("stale_epoch", "The outcome was kept as evidence.", kept=True, task_id=effect.task_id)
+        if body is not None:
+            self._said[effect.effect_id] = body
         return receipt.effect
+
+    async def evidence_of(self, effect: Effect) -> Body | None:
+        """What was observed of an effect last; read only if it was not observed here."""
+        said = self._said.get(effect.effect_id)
+        if said is not None and said.digest == effect.evidence:
+            return said
+        return await self._bodies.body(effect.root_id, effect.evidence) if effect.evidence else None
 
     async def request_of(self, effect: Effect) -> Any:
         """The request of an effect as it was made.

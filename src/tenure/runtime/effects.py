@@ -202,7 +202,7 @@ class Effects:
         return effect
 
     async def _evidence_of(self, effect: Effect) -> dict[str, Any]:
-        body = await self._hold.books.body(effect.root_id, effect.evidence) if effect.evidence else None
+        body = await self._calls.evidence_of(effect)
         value = body.value() if body is not None else {}
         return value if isinstance(value, dict) else {}
 

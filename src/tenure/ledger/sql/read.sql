@@ -34,7 +34,7 @@ SELECT state FROM effects WHERE check_at > 0 AND check_at <= ? ORDER BY check_at
 SELECT state, position FROM effects WHERE position > ? ORDER BY position LIMIT ?
 
 -- name: effect_rows_open
-SELECT state, position FROM effects WHERE (check_at > 0 OR settled = 0) AND position > ? ORDER BY position LIMIT ?
+SELECT state, position FROM effects WHERE check_at > 0 AND position > ? ORDER BY position LIMIT ?
 
 -- name: tasks_with_residual
 SELECT state, position, lease_until, due_at FROM tasks WHERE residual > 0 AND position > ? ORDER BY position LIMIT ?

@@ -223,23 +223,21 @@ class EffectRules(Rules):
         assert receipt.effect.asked == "person:operator"
         assert [effect.asked for effect in await ledger.effects("t")] == ["person:operator"]
 
-    async def test_tasks_with_residual_work_are_listed_until_it_is_seen_to_end(
-        self, driver: Driver, ledger: Ledger
-    ) -> None:
-        for root_id in ("s", "t", "u"):
-            speaker = Driver(ledger, root_id)
+    async def test_tasks_with_residual_work_are_listed_until_it_is_seen_to_end(self, ledger: Ledger) -> None:
+        speakers = {root_id: Driver(ledger, root_id) for root_id in ("s", "t", "u")}
+        for speaker in speakers.values():
             await speaker.owned()
             await speaker.work("x")
         assert await ledger.residual() == []
         for root_id in ("t", "u"):
-            speaker = Driver(ledger, root_id)
+            speaker = speakers[root_id]
             await speaker.complete()
-            await speaker.do(cmd.Release, epoch=1, instance="w1", routes_retired=True)
+            await speaker.own(cmd.Release, routes_retired=True)
         rows = await ledger.residual()
         assert [row.task.task_id for row in rows] == ["t", "u"]
         assert [row.task.task_id for row in await ledger.residual(after=rows[0].position)] == ["u"]
         assert [row.task.task_id for row in await ledger.residual(limit=1)] == ["t"]
-        await driver.do(
+        await speakers["t"].do(
             cmd.EndWork,
             work_id="x",
             instance="w1",

@@ -3,7 +3,6 @@
 ALTER TABLE effects ADD COLUMN check_at INTEGER NOT NULL DEFAULT 0;
 UPDATE effects SET check_at = coalesce(json_extract(CAST(state AS TEXT), '$.next_check'), 0) WHERE settled = 0;
 CREATE INDEX effects_to_check ON effects (check_at) WHERE check_at > 0;
-CREATE INDEX effects_unsettled ON effects (position) WHERE check_at > 0 OR settled = 0;
 
 ALTER TABLE tasks ADD COLUMN residual INTEGER NOT NULL DEFAULT 0;
 UPDATE tasks SET residual = (
