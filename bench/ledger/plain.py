@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import apsw
 
@@ -29,8 +29,8 @@ MOST = 256
 class PlainWriter:
     """The batch, without a thread: also what the CPU measure runs."""
 
-    def __init__(self, path: str) -> None:
-        self.connection: apsw.Connection = open_writer(path)
+    def __init__(self, path: str, schema: Sequence[str] = ()) -> None:
+        self.connection: apsw.Connection = open_writer(path, schema=schema)
         self._cursor = self.connection.cursor()
 
     def write(self, steps: Iterable[Rows]) -> None:
@@ -60,10 +60,11 @@ class PlainWriter:
 
 
 class Plain:
-    """The program: ``await plain.step(rows)`` returns once the rows are durable."""
+    """The program: ``await plain.step(rows)`` returns once the rows are durable. ``schema``: tables of its own."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, schema: Sequence[str] = ()) -> None:
         self._path = path
+        self._schema = schema
         self._queue: queue.SimpleQueue[tuple[Rows, asyncio.Future[None]] | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="plain-writer")
@@ -81,7 +82,7 @@ class Plain:
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
-        writer = PlainWriter(self._path)
+        writer = PlainWriter(self._path, self._schema)
         while (batch := self._batch()) is not None:
             writer.begin()
             writer.write(rows for rows, _ in batch)

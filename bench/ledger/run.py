@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
     """
     options = _options(arguments)
     started = time.monotonic()
-    machine = _machine()
+    machine = this_machine()
     found = tuple(one for name in options.only or MEASURES for one in MEASURES[name](quick=options.quick))
     report = Report(
         subject="ledger",
@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
-        print("\n\n".join(map(_text, found)))
+        print("\n\n".join(map(text, found)))
     for one in found:
         if one.met is False:
             print(f"NOT MET: {one.name}: {one.measured:g}, required {one.required}", file=sys.stderr)
@@ -96,7 +96,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _machine() -> Machine:
+def this_machine() -> Machine:
+    """Where this process runs."""
     return Machine(
         system=f"{platform.system()} {platform.machine()}",
         python=platform.python_version(),
@@ -117,7 +118,8 @@ def _filesystem(folder: str) -> str:
     return max(over)[1] if over else "unknown"
 
 
-def _text(one: Measure) -> str:
+def text(one: Measure) -> str:
+    """A measure as lines to read."""
     lines = [f"{one.name}: {one.title} [{one.unit}]"]
     lines += [f"  {_point(point)}" for point in one.points]
     for word, limit, met in (("required", one.required, one.met), ("aim", one.aim, one.aim_met)):
