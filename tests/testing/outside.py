@@ -41,6 +41,7 @@ class System:
     orders: list[Order] = field(default_factory=list)
     sealed: set[str] = field(default_factory=set)
     undos: dict[str, str] = field(default_factory=dict)
+    under_way: set[str] = field(default_factory=set)
     fault: Fault | None = None
     struck: Struck | None = None
     released: asyncio.Event = field(default_factory=asyncio.Event)
@@ -140,8 +141,8 @@ class System:
 class SimBench(Bench):
     """The system on a bench, with providers of one kind."""
 
-    gives_up_after = 0
-    patience = 5
+    gives_up_after = 0.0
+    patience = 5.0
 
     def __init__(self, kind: Callable[[System], Provider], system: System) -> None:
         self.kind = kind

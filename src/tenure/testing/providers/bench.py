@@ -53,16 +53,18 @@ class Struck:
 
     def __init__(self) -> None:
         self.times = 0
-        self._first = asyncio.Event()
+        self._next = asyncio.Event()
 
     def strike(self) -> None:
         """Say that it has met a request."""
         self.times += 1
-        self._first.set()
+        self._next.set()
+        self._next = asyncio.Event()
 
-    async def first(self) -> None:
-        """Wait until it has met one."""
-        await self._first.wait()
+    async def beyond(self, times: int) -> None:
+        """Wait until it has met more requests than these."""
+        while self.times <= times:
+            await self._next.wait()
 
 
 class NotProbed(pytest.skip.Exception):  # type: ignore[name-defined, misc] # its public name; types cannot see it

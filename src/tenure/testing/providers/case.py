@@ -29,12 +29,12 @@ POLL = 0.01
 class Case:
     """One request under a key of its own. Every call goes to a fresh provider: what it knows, the system must know."""
 
-    def __init__(self, bench: Bench, *needs: str, n: int = 1, request: Any = None) -> None:
+    def __init__(self, bench: Bench, *needs: str, n: int = 1, refused: bool = False) -> None:
         """Make a case.
 
         Args:
             bench: the system. needs: capabilities without which there is nothing to probe.
-            n: which of the bench's requests. request: this one instead.
+            n: which of the bench's requests. refused: one that the system refuses.
 
         Raises:
             NotOffered: the provider does not offer what is needed.
@@ -44,7 +44,7 @@ class Case:
             if not OFFERED[capability](declared):
                 raise NotOffered(f"not offered: {capability}")
         self.bench = bench
-        self.request = bench.request(n) if request is None else request
+        self.request = bench.refused(n) if refused else bench.request(n)
         self.key = text_digest(new_id("k"))
         self.undo_key = text_digest(new_id("k"))
         self.reference = ""
@@ -113,32 +113,27 @@ class Case:
 
     # --- faults ---------------------------------------------------------------------------------------------------
 
-    async def under(
-        self, fault: Fault, call: Callable[[], Awaitable[object]], meanwhile: Callable[[], Awaitable[object]] | None
-    ) -> tuple[object, object]:
-        """Make a call under a fault, and perhaps another one while the fault lasts.
+    async def under(self, fault: Fault, *calls: Callable[[], Awaitable[object]]) -> list[object]:
+        """Make calls under a fault, one after the other; the fault lasts until all are answered or given up.
 
         Returns:
-            What the call answered or raised; the error when nobody waited for it any longer. And the other's answer.
+            What each answered or raised; an error for one that nobody waited for any longer.
         """
-        other: object = None
         async with self.bench.fault(fault) as struck:
-            said = await self._given_up(call, struck) if fault in HANGING else await call()
-            if meanwhile is not None:
-                other = await meanwhile()
+            said = [await (self._given_up(call, struck) if fault in HANGING else call()) for call in calls]
         assert struck.times, f"The fault {fault!r} of the bench has met no request: nothing was probed."
-        return said, other
+        return said
 
     async def _given_up(self, call: Callable[[], Awaitable[object]], struck: Struck) -> object:
-        """Wait until the fault has met the call, then a little longer, then no more."""
+        """Wait until the fault has met the call or it is answered, then a little longer, then no more."""
+        met = asyncio.ensure_future(struck.beyond(struck.times))
         task = asyncio.ensure_future(call())
-        waiting = asyncio.ensure_future(struck.first())
         try:
-            await asyncio.wait({task, waiting}, timeout=self.bench.patience, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, met}, timeout=self.bench.patience, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 await asyncio.wait({task}, timeout=self.bench.gives_up_after)
         finally:
-            waiting.cancel()
+            met.cancel()
         return await self.ended(task)
 
     async def ended(self, task: asyncio.Future[object]) -> object:
@@ -175,6 +170,10 @@ class Case:
         for each in said:
             assert not (found := contradiction(each, truth)), found
         return truth
+
+    async def judge_repeats(self, *said: object) -> Truth:
+        """The same, of calls with one key: that one was not sent says nothing about the others."""
+        return await self.judge(*[each for each in said if not isinstance(each, pv.NotSent)])
 
     async def judge_undoing(self, *said: object) -> int:
         """The same, of what was said about its undoing."""

@@ -59,7 +59,7 @@ class LookupRules(Rules):
         assert truth.total == 1, f"Looking has changed what was done: {truth}."
 
     async def test_a_refused_request_is_not_found_as_done(self, bench: Bench) -> None:
-        case = Case(bench, "queryable", request=bench.refused(1))
+        case = Case(bench, "queryable", refused=True)
         await case.apply()
         await case.judge(await case.lookup())
 

@@ -31,13 +31,13 @@ class IdempotencyRules(Rules):
     async def test_a_key_that_comes_several_times_at_once_acts_once(self, bench: Bench) -> None:
         case = Case(bench, "idempotent")
         said = await asyncio.gather(*(case.apply() for _ in range(4)))
-        truth = await case.judge(*[each for each in said if happened(each)])
+        truth = await case.judge_repeats(*said)
         assert truth.total == 1, f"The same key four times at once, and {truth}."
 
     @pytest.mark.parametrize("fault", FAULTS)
     async def test_a_key_repeated_after_a_fault_acts_once(self, bench: Bench, fault: Fault) -> None:
         case = Case(bench, "idempotent")
-        await case.under(fault, case.apply, None)
+        await case.under(fault, case.apply)
         await bench.quiet()
         said = await case.apply()
         truth = await case.settled()
@@ -48,14 +48,8 @@ class IdempotencyRules(Rules):
     async def test_a_key_repeated_during_a_fault_acts_once(self, bench: Bench, fault: Fault) -> None:
         """The repeat meets the fault too; two requests are on their way then, and both are delivered."""
         case = Case(bench, "idempotent")
-
-        async def again() -> object:
-            task = asyncio.ensure_future(case.apply())
-            await asyncio.wait({task}, timeout=bench.gives_up_after)
-            return await case.ended(task)
-
-        await case.under(fault, case.apply, again)
-        truth = await case.settled()
+        said = await case.under(fault, case.apply, case.apply)
+        truth = await case.judge_repeats(*said)
         assert truth.total == 1, f"The same key twice under {fault!r}, and {truth}."
 
     async def test_a_key_that_comes_with_another_request_neither_acts_nor_is_confirmed(self, bench: Bench) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -12,9 +15,8 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from tenure.runtime.provider import Provider
 from tenure.testing.providers.base import Rules
-from tenure.testing.providers.bench import NotOffered, NotProbed
+from tenure.testing.providers.bench import Bench, NotOffered, NotProbed
 from tenure.testing.providers.case import OFFERED
 
 
@@ -92,20 +94,28 @@ async def probe(rules: Rules) -> Report:
         rules: an instance of the author's subclass of ``ProviderRules``.
     """
     findings = [await _probed(rules, name, chosen) for name in _names(rules) for chosen in _choices(rules, name)]
-    with tempfile.TemporaryDirectory() as folder:
+    async with _open(rules) as bench:
+        return Report(bench.provider().name, tuple(findings))
+
+
+@asynccontextmanager
+async def _open(rules: Rules) -> AsyncIterator[Bench]:
+    """A bench in an empty folder."""
+    folder = await asyncio.to_thread(tempfile.mkdtemp)
+    try:
         async with rules.open(Path(folder)) as bench:
-            provider: Provider = bench.provider()
-    return Report(provider.name, tuple(findings))
+            yield bench
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
 async def _probed(rules: Rules, name: str, chosen: Mapping[str, Any]) -> Finding:
     case = ", ".join(str(value) for value in chosen.values())
     capability = _capability(rules, name)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            async with rules.open(Path(folder)) as bench:
-                rule: Callable[..., Awaitable[None]] = getattr(rules, name)
-                await rule(bench, **chosen)
+        async with _open(rules) as bench:
+            rule: Callable[..., Awaitable[None]] = getattr(rules, name)
+            await rule(bench, **chosen)
     except NotProbed as reason:
         found = Found.NOT_OFFERED if isinstance(reason, NotOffered) else Found.NOT_PROBED
         return Finding(name, case, capability, found, str(reason))

@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 
 from tenure.runtime.provider import Sealed, can
+from tenure.testing.providers.applying import STEPS
 from tenure.testing.providers.base import Rules
 from tenure.testing.providers.bench import Bench, Fault
 from tenure.testing.providers.case import Case, same_reference
@@ -38,7 +39,7 @@ class SealRules(Rules):
         assert same_reference(said, case.reference), f"It was done as {case.reference!r}; sealed: {shown(said)}."
         assert (truth := await case.settled()).total == 1, f"Sealing has changed what was done: {truth}."
 
-    @pytest.mark.parametrize("steps", [0, 1, 2, 3, 5, 8, 13, 21])
+    @pytest.mark.parametrize("steps", STEPS)
     @pytest.mark.parametrize("first", ["apply", "seal"])
     async def test_of_a_seal_and_a_request_at_the_same_time_one_wins(
         self, bench: Bench, first: str, steps: int
@@ -61,4 +62,5 @@ class SealRules(Rules):
         await case.judge(*([during] if absent(during) or happened(during) else []))
         after = await case.seal()
         truth = await case.judge(after)
-        assert happened(after) if truth.total else isinstance(after, Sealed), f"{truth}; sealed: {shown(after)}."
+        right = happened(after) if truth.total else isinstance(after, Sealed)
+        assert right, f"{truth}; sealed: {shown(after)}."
