@@ -81,12 +81,15 @@ class Bench(ABC):
     Everything that a rule does goes under keys that no other rule has used, so a system may outlive its bench. Where
     the system has no keys, the bench must tell the requests of a rule from those of others.
 
+    What it cannot do, it says in ``not_probed``, with the reason: by the name of a method (``refused``, ``undone``), by
+    the value of a :class:`Fault`, or by ``faults`` for all of them. What it cannot do and gives no reason for, fails.
+
+    The waits are real. Make ``gives_up_after`` longer than the provider's own time-out: what it says then is heard.
+
     Attributes:
-        not_probed: what this bench cannot do, and why: the name of a method (``refused``, ``undone``), or the value of
-            a :class:`Fault`, or ``faults`` for all of them. What it cannot do and does not give a reason for, fails.
+        not_probed: reasons, by what cannot be done.
         patience: longest wait in seconds for an answer when nothing is wrong.
-        gives_up_after: seconds for which a caller still waits when an answer is held back. Make it longer than the
-            provider's own time-out, so that what it says then is heard.
+        gives_up_after: seconds for which a caller still waits when an answer is held back.
         settles_in: seconds after which nothing that was sent is on its way any more; see :meth:`quiet`.
         visible_in: seconds after which a look-up must find what was done; 0 when at once.
     """
