@@ -163,6 +163,30 @@ async def test_a_capability_of_which_a_part_was_not_probed_is_shown_in_part() ->
     assert {each.rule for each in report.findings if each.found is Found.NOT_PROBED} == {OVER, DEAF}
 
 
+class WithRulesOfItsOwn(Suite):
+    async def test_of_my_own_that_holds(self, bench: Bench) -> None:
+        assert bench.provider().name == "shop"
+
+    async def test_of_my_own_that_breaks(self, bench: Bench) -> None:
+        with pytest.raises(ValueError, match="never"):
+            bench.provider()
+
+    @pytest.mark.parametrize("n", [1, 2])
+    async def test_of_my_own_that_is_skipped(self, bench: Bench, n: int) -> None:
+        pytest.skip(f"reason {n}")
+
+
+async def test_rules_of_the_authors_own_are_run_and_reported_with_the_others() -> None:
+    report = await probe(WithRulesOfItsOwn(Plain))
+    mine = [(each.rule[len("test_of_my_own_that_") :], each.case, each.found) for each in report.findings]
+    assert [each for each in mine if each[0] in ("holds", "breaks", "is_skipped")] == [
+        ("breaks", "", Found.BROKEN),
+        ("holds", "", Found.HELD),
+        ("is_skipped", "1", Found.NOT_PROBED),
+        ("is_skipped", "2", Found.NOT_PROBED),
+    ]
+
+
 # --- called by hand ---------------------------------------------------------------------------------------------------
 
 

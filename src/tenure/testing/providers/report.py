@@ -16,7 +16,7 @@ import pytest
 from msgspec import Struct
 
 from tenure.testing.providers.base import Rules
-from tenure.testing.providers.bench import Bench, NotOffered, NotProbed
+from tenure.testing.providers.bench import Bench, NotOffered
 from tenure.testing.providers.case import OFFERED
 
 
@@ -116,7 +116,7 @@ async def _probed(rules: Rules, name: str, chosen: Mapping[str, Any]) -> Finding
         async with _open(rules) as bench:
             rule: Callable[..., Awaitable[None]] = getattr(rules, name)
             await rule(bench, **chosen)
-    except NotProbed as reason:
+    except pytest.skip.Exception as reason:
         found = Found.NOT_OFFERED if isinstance(reason, NotOffered) else Found.NOT_PROBED
         return Finding(name, case, capability, found, str(reason))
     except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - a rule that breaks in any way does not hold
