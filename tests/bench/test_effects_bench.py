@@ -5,10 +5,12 @@ import json
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 
 from bench import effects
 from bench.ledger import wal
+from bench.ledger.plain import Plain
 
 
 def report_of(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, object]]:
@@ -35,7 +37,7 @@ def test_the_bare_side_commits_each_intent_and_each_outcome(tmp_path: Path) -> N
     reader: list[apsw.Connection] = []
 
     async def run() -> None:
-        bare = effects.Plain(str(kept), effects.SCHEMA)
+        bare = Plain(str(kept), effects.SCHEMA)
         await bare.step([])
         reader.append(apsw.Connection(str(kept), flags=apsw.SQLITE_OPEN_READONLY))  # keeps the log from being removed
         before = wal.commits(kept)
@@ -48,7 +50,7 @@ def test_the_bare_side_commits_each_intent_and_each_outcome(tmp_path: Path) -> N
 
     asyncio.run(run())
     (intents,) = reader[0].execute("SELECT tool, request FROM intents").fetchall()
-    assert intents == ("refunds", b'{"order":"A7","cents":4200,"customer":"customer-07","reason":"returned within 30 days"}')
+    assert intents == ("refunds", msgspec.json.encode(effects.request_of(7)))
     (outcomes,) = reader[0].execute("SELECT state, answer FROM outcomes").fetchall()
     assert outcomes == ("confirmed", b'{"value":{"refunded":4200}}')
     reader[0].close()
@@ -58,6 +60,6 @@ def test_the_guarded_side_makes_every_effect_in_the_ledger(tmp_path: Path) -> No
     path = tmp_path / "ledger.db"
     assert asyncio.run(effects.guarded_round(path, 3, 2)) > 0
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    kinds = dict(connection.execute("SELECT kind, count(*) FROM events WHERE kind LIKE 'effect.%' GROUP BY kind").fetchall())
+    counted = connection.execute("SELECT phase, count(*) FROM effects GROUP BY phase").fetchall()
     connection.close()
-    assert kinds == {"effect.intended": 6, "effect.observed": 6}
+    assert counted == [("confirmed", 6)]
