@@ -4,12 +4,13 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenure import Accepted, Cancelled, Confirmed, Declined, NotFound, NotSent, Provider, Sealed
+from tenure import Accepted, Cancelled, Confirmed, Declined, Inconclusive, NotFound, NotSent, Provider, Sealed
 from tests.testing.outside import (
     HOUR,
     Cancelling,
     Keyed,
     Looking,
+    LookingByReference,
     Order,
     Plain,
     Sealing,
@@ -194,11 +195,12 @@ class ActsWhenItLooks(Looking, Keyed):
         return self.answer(await self.system.call(lambda: self.system.order(key, request), acts=False))
 
 
-class FindsByReferenceOnly(Plain):
+class FindsByReferenceOnly(LookingByReference):
+    """What it has no reference for, it has not found: as if it were not there."""
+
     async def lookup(self, request: Any, *, key: str, reference: str) -> Any:
-        orders = self.system.orders
-        found = await self.system.call(lambda: next((o for o in orders if o.reference == reference), None), acts=False)
-        return NotFound() if found is None else self.answer(found)
+        said = await super().lookup(request, key=key, reference=reference)
+        return NotFound() if isinstance(said, Inconclusive) else said
 
 
 class RemembersInItsProcess(Plain):

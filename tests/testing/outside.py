@@ -230,6 +230,17 @@ class Looking(Plain):
         return NotFound() if found is None else self.answer(found)
 
 
+class LookingByReference(Plain):
+    """It has no record of keys: without the reference it cannot tell."""
+
+    async def lookup(self, request: Any, *, key: str, reference: str) -> Any:
+        if not reference:
+            return Inconclusive("the reference is not known")
+        orders = self.system.orders
+        found = await self.system.call(lambda: next((o for o in orders if o.reference == reference), None), acts=False)
+        return Inconclusive("no such reference") if found is None else self.answer(found)
+
+
 class Sealing(Plain):
     async def seal(self, request: Any, *, key: str) -> Any:
         found = await self.system.call(lambda: self.system.seal(key), acts=False)
@@ -254,6 +265,14 @@ class UndoingKeyed(Undoing):
     async def lookup_compensation(self, request: Any, *, key: str) -> Any:
         found = await self.system.call(lambda: self.system.undos.get(key), acts=False)
         return NotFound() if found is None else Confirmed(reference=found)
+
+
+class UndoingByReference(Undoing):
+    """Its look-up knows an undoing by its reference only."""
+
+    async def lookup_compensation(self, request: Any, *, key: str, undo_reference: str) -> Any:
+        done = await self.system.call(lambda: undo_reference in self.system.undos.values(), acts=False)
+        return Confirmed(reference=undo_reference) if done else Inconclusive("the reference is not known")
 
 
 class Everything(Keyed, Sealing, Cancelling, UndoingKeyed):

@@ -14,11 +14,13 @@ from tests.testing.outside import (
     Everything,
     Keyed,
     Looking,
+    LookingByReference,
     Plain,
     Sealing,
     SimBench,
     System,
     Undoing,
+    UndoingByReference,
     UndoingKeyed,
 )
 
@@ -56,9 +58,12 @@ TRUTHFUL: list[tuple[type[Provider], dict[str, Any], set[str]]] = [
     (Keyed, {"dedupes": True, "jobs": True}, {"idempotent"}),
     (Looking, {}, {"queryable"}),
     (Looking, {"jobs": True}, {"queryable"}),
+    (LookingByReference, {}, {"queryable"}),
+    (LookingByReference, {"jobs": True}, {"queryable"}),
     (Sealing, {}, {"sealable"}),
     (Cancelling, {"jobs": True}, {"queryable", "cancellable"}),
     (Undoing, {}, {"reversible"}),
+    (UndoingByReference, {}, {"reversible", "undo queryable"}),
     (UndoingKeyed, {"undo_dedupes": True}, {"reversible", "undo idempotent", "undo queryable"}),
 ]
 

@@ -10,7 +10,7 @@ from tenure.protocol.body import text_digest
 from tenure.runtime import provider as pv
 from tenure.runtime.ids import new_id
 from tenure.testing.providers.bench import HANGING, Bench, Fault, NotOffered, Struck
-from tenure.testing.providers.truth import Truth, contradiction, happened, shown
+from tenure.testing.providers.truth import Truth, contradiction, doubtful, happened, shown
 
 OFFERED: Mapping[str, Callable[[pv.Provider], bool]] = {
     "idempotent": lambda provider: provider.idempotent_for > 0,
@@ -182,6 +182,15 @@ class Case:
             found = contradiction(each, Truth(undone))
             assert not found or isinstance(each, pv.Accepted), f"Of the undoing: {found}"
         return undone
+
+    def cannot_tell(self, said: object, *, undoing: bool = False) -> bool:
+        """Whether a look-up that works by the reference says honestly that it has none.
+
+        ``NotFound`` would not be honest: of a sender that has died, the ledger takes it for absent in the end.
+        """
+        method, name = ("lookup_compensation", "undo_reference") if undoing else ("lookup", "reference")
+        blind = pv.takes(self.bench.provider(), method, name) and not getattr(self, name)
+        return blind and doubtful(said) and not isinstance(said, pv.NotFound)
 
     async def found(self, look: Callable[[], Awaitable[object]]) -> object:
         """Look until it finds what was done, at most as long as the bench says that this takes."""
