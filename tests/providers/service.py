@@ -21,12 +21,15 @@ class Service:
     Attributes:
         faults: what to do with the next requests, one each: ``slow`` (acts, answers too late), ``500`` (acts, says
             500), ``409``, ``429``, ``503`` (not done, too early), ``302`` (elsewhere).
-        payments, refunds: what has happened, by key. seen: (method, path, key, body) of every request.
+        payments, refunds: what has happened, by key. taken, refunded: the same in order, requests and references.
+        seen: (method, path, key, body) of every request.
     """
 
     def __init__(self) -> None:
         self.faults: list[str] = []
         self.payments: dict[str, Any] = {}
+        self.taken: list[Any] = []
+        self.refunded: list[str] = []
         self.refunds: dict[str, Any] = {}
         self.sealed: set[str] = set()
         self.seen: list[tuple[str, str, str, bytes]] = []
@@ -55,7 +58,14 @@ class Service:
         return await self._write(request, self.payments)
 
     async def refund(self, request: Request) -> Response:
-        return await self._write(request, self.refunds)
+        reference = request.path_params["key"]
+        if reference.removeprefix("pay-") not in self.payments:
+            return Response("no such payment", 404)
+        before = len(self.refunds)
+        answer = await self._write(request, self.refunds)
+        if len(self.refunds) > before:
+            self.refunded.append(reference)
+        return answer
 
     async def _write(self, request: Request, store: dict[str, Any]) -> Response:
         key, wanted, fault = await self._note(request)
@@ -65,16 +75,18 @@ class Service:
             return Response("", 302, {"Location": "/payments"})
         if key in self.sealed:
             return JSONResponse({"why": "sealed"}, 410)
-        if key in store and store[key] != wanted:
+        if key and key in store and store[key] != wanted:
             return JSONResponse({"why": "another request"}, 422)
         if isinstance(wanted, dict) and wanted.get("cents", 0) > 100_000:
             return JSONResponse({"why": "limit"}, 402)
+        if store is self.payments and (key not in store or not key):
+            self.taken.append(wanted)
         store[key] = wanted
         if fault == "500":
             return Response("oops", 500)
         if fault == "slow":
             await asyncio.to_thread(self.release.wait, 5)
-        return JSONResponse({"id": f"pay-{key[:6]}"}, 201)
+        return JSONResponse({"id": f"pay-{key}"}, 201)
 
     async def look(self, request: Request) -> Response:
         return await self._look(request, self.payments)
@@ -87,7 +99,7 @@ class Service:
         key = request.path_params["key"]
         if fault:
             return Response("oops", 500)
-        return JSONResponse({"id": f"pay-{key[:6]}"}) if key in store else Response("", 404)
+        return JSONResponse({"id": f"pay-{key}"}) if key in store else Response("", 404)
 
     async def job(self, request: Request) -> Response:
         await self._note(request)
@@ -97,7 +109,7 @@ class Service:
         await self._note(request)
         key = request.path_params["key"]
         if key in self.payments:
-            return JSONResponse({"id": f"pay-{key[:6]}"}, 409)
+            return JSONResponse({"id": f"pay-{key}"}, 409)
         self.sealed.add(key)
         return JSONResponse({}, 200)
 

@@ -173,8 +173,8 @@ async def test_an_undoing_has_its_own_key_and_can_be_looked_up(service: Service,
     assert bank.lookup_compensation is not None
     await bank.apply({"cents": 5}, key="k-1")
     assert await bank.lookup_compensation({}, key="u-1") == NotFound()
-    assert isinstance(await bank.compensate({"cents": 5}, key="u-1", reference="pay-1"), Confirmed)
-    assert service.seen[-1][:3] == ("POST", "/payments/pay-1/refund", "u-1")
+    assert isinstance(await bank.compensate({"cents": 5}, key="u-1", reference="pay-k-1"), Confirmed)
+    assert service.seen[-1][:3] == ("POST", "/payments/pay-k-1/refund", "u-1")
     assert isinstance(await bank.lookup_compensation({}, key="u-1"), Confirmed)
     assert list(service.refunds) == ["u-1"]
 
