@@ -55,7 +55,7 @@ class HttpBench(Bench):
             ),
             keys=Keys(kept_for=DAY, undo_kept_for=DAY),
             reading=Reading(judge=judge),
-            timeout=2,
+            timeout=0.3,
         )
 
     def request(self, n: int) -> Any:
@@ -102,6 +102,8 @@ class Suite(ProviderRules):
         return self.bench_kind()
 
 
+@pytest.mark.full
+@pytest.mark.timeout(300)
 async def test_http_with_keys_is_what_it_declares(bench_kind: Callable[[], Bench]) -> None:
     report = await probe(Suite(bench_kind))
     shown = {name for name, word in report.capabilities.items() if word == "shown"}
