@@ -12,7 +12,7 @@ from docs._ext import records
 from tenure.errors import CODES
 from tenure.protocol import commands, decisions, evidence
 from tenure.protocol.events import EVENT_TYPES
-from tenure.protocol.vocabulary import Reason
+from tenure.protocol.vocabulary import EvidenceKind, Reason
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["state-machines", "events", "commands", "decisions", "reasons", "errors"]
@@ -40,6 +40,16 @@ def test_every_kind_of_evidence_is_listed_with_what_it_can_show(name: str) -> No
     for kind, targets in getattr(evidence, name).items():
         line = next(line for line in table.splitlines() if line.startswith(f"| `{kind}` |"))
         assert set(re.findall(r"`(\w+)`", line)) == {str(kind), *map(str, targets)}
+
+
+@pytest.mark.parametrize("name", drawn.EVIDENCE)
+def test_every_table_of_evidence_is_on_its_page(name: str) -> None:
+    assert f"```{{machine}} {name}\n```" in (DOCS / "reference" / "evidence.md").read_text()
+
+
+def test_every_kind_of_evidence_is_explained_on_its_page() -> None:
+    page = (DOCS / "reference" / "evidence.md").read_text().partition("## What each kind")[0]
+    assert sorted(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == sorted(EvidenceKind)
 
 
 @pytest.fixture(scope="module")

@@ -23,10 +23,8 @@ class Policy(Struct, frozen=True, kw_only=True):
         grace_ms: how long a cancelled work may take before it is declared residual.
         booked: whether it gets a row in the ledger; ``helper`` work is only counted.
         gate: what must be over before another owner may act.
-        doubt: what a reconciler may do with an effect in doubt: ``retry`` makes it happen, where one more call
-            cannot act twice; ``look`` only finds out.
-        orphan: what becomes of an effect that turns out to have happened after its task ended without success:
-            ``keep`` it, or ``compensate``.
+        doubt: a reconciler may ``retry`` an effect in doubt, where one more call cannot act twice, or only ``look``.
+        orphan: what a task that ended without success has done outside is to ``keep``, or to ``compensate``.
     """
 
     name: str

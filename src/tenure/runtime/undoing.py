@@ -56,9 +56,11 @@ class Undone(Struct, frozen=True, kw_only=True):
 class Compensation(Struct, frozen=True, kw_only=True):
     """What an undoing has come to.
 
+    ``compensated`` only if every effect is; ``partially_compensated`` as soon as one is not, or is not known to be;
+    ``nothing_to_compensate`` when nothing had happened.
+
     Attributes:
-        state: ``compensated`` only if every effect is; ``partially_compensated`` as soon as one is not, or is not known
-            to be; ``nothing_to_compensate`` when nothing had happened.
+        state: ``compensated``, ``partially_compensated`` or ``nothing_to_compensate``.
         effects: in the order in which they were undone, the newest first.
     """
 
