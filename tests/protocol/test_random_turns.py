@@ -24,10 +24,10 @@ def expected(asked: list[str], nudges_left: int, turn_limit: int) -> tuple[str, 
     transfers = list(dict.fromkeys(one[2:] for one in asked if one.startswith("t:")))
     delegations = [one[2:] for one in asked if one.startswith("d:")]
     bad_transfers = [name for name in transfers if name not in ORDER]
-    bad = [place for place, name in enumerate(delegations) if name not in ("b", "c") or place >= turn_limit]
+    allowed = [name for name in delegations if name in ("b", "c")]
     good_transfers = [name for name in transfers if name in ORDER]
-    good_delegations = len(delegations) - len(bad)
-    forbidden = bool(bad_transfers or bad)
+    good_delegations = min(len(allowed), turn_limit)
+    forbidden = bool(bad_transfers or good_delegations < len(delegations))
     ambiguous = len(good_transfers) > 1 or bool(good_transfers and good_delegations)
     if nudges_left and (forbidden or ambiguous):
         return "nudge", ""

@@ -263,3 +263,9 @@ def test_an_empty_turn_is_only_a_turn() -> None:
     a = owner()
     assert a.turn().outcome is TurnOutcome.GO
     assert isinstance(a.to("b"), dec.TransferTo)
+
+
+def test_a_forbidden_delegation_takes_no_place_in_a_budget() -> None:
+    a = owner(nudges=0, turn_delegations=1)
+    ruling = a.turn("d:forged", "d:c")
+    assert (ruling.outcome, codes(ruling)) == (TurnOutcome.GO, {"1": "unknown_agent"})

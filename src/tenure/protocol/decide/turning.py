@@ -104,10 +104,12 @@ def _judged(draft: Draft, command: cmd.TakeTurn) -> Mapping[str, Pending | Refus
             found[asked.call_id] = transferring.checked(draft, asked.decision, calls_ms=draft.task.settings.calls_ms)
         except Refused as error:
             found[asked.call_id] = error
-    for ahead, wanted in enumerate(command.delegations):
+    ahead = 0
+    for wanted in command.delegations:
         try:
             routing.delegated_to(draft, (Candidate(agent=wanted.agent),))
             routing.within_tree(draft.task, draft.tree, ahead, in_turn=ahead)
+            ahead += 1  # what is refused takes no place in a budget
         except Refused as error:
             found[wanted.call_id] = error
     return found
