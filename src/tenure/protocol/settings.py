@@ -24,7 +24,7 @@ class Policy(Struct, frozen=True, kw_only=True):
         booked: whether it gets a row in the ledger; ``helper`` work is only counted.
         gate: what must be over before another owner may act.
         doubt: a reconciler may ``retry`` an effect in doubt, where one more call cannot act twice, or only ``look``.
-        orphan: what a task that ended without success has done outside is to ``keep``, or to ``compensate``.
+        orphan: to ``keep`` or ``compensate`` what turns out to have happened after its task ended without success.
     """
 
     name: str

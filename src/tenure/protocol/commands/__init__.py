@@ -227,7 +227,7 @@ class CancelWork(CommandBase, frozen=True, kw_only=True):
 
 
 class EndWork(CommandBase, frozen=True, kw_only=True):
-    """Record that a work was *seen* to end. Valid under any epoch: it is an observation, not an act of the owner.
+    """Record that a work was *seen* to end, or a person's word on it. Valid under any epoch: no act of the owner.
 
     Attributes:
         instance: the one that the work belongs to. evidence: what was observed. by: who has seen it, if it was another

@@ -33,7 +33,7 @@ class CancellationRequested(EventBase, frozen=True, kw_only=True, tag="cancellat
 
 
 class WorkStopped(EventBase, frozen=True, kw_only=True, tag="work.stopped"):
-    """A work was seen to end and leaves the books; ``by`` is who has seen it, if not its own instance."""
+    """A work was seen, or is attested, to have ended and leaves the books; ``by``: by whom, if not its own instance."""
 
     work_id: str
     how: WorkEnd
