@@ -10,6 +10,7 @@ from tenure.cli.history import History, HopStory, TenureStory, TurnStory, histor
 from tenure.errors import Refused
 from tenure.ledger import Ledger
 from tenure.protocol.state import Child, Task
+from tenure.runtime.blocking import Blocker
 from tenure.runtime.facts import Execution, OpenEffectFact, OpenWork, Routing, facts_of
 
 
@@ -86,6 +87,7 @@ class Picture(Struct, frozen=True, kw_only=True):
     created_at: int
     at: int
     execution: Execution
+    blocked_by: tuple[Blocker, ...]
     routing: Routing
     termination: TerminationPicture
     effects: EffectsPicture
@@ -138,6 +140,7 @@ async def picture_of(ledger: Ledger, task_id: str) -> Picture:
         created_at=task.created_at,
         at=task.at,
         execution=facts.execution,
+        blocked_by=facts.blocked_by,
         routing=facts.routing,
         termination=TerminationPicture(
             running=facts.termination.running, residual=facts.termination.residual, tenures=history.tenures

@@ -10,6 +10,7 @@ from tenure.errors import Refused
 from tenure.ledger import Ledger
 from tenure.protocol.state import Child, Hop, Question, Task, Work
 from tenure.protocol.vocabulary import WorkKind, WorkState
+from tenure.runtime.blocking import Blocker, blockers, gate_of
 from tenure.runtime.jobs import process_alive, survivors_of
 from tenure.runtime.undoing import compensation_of
 
@@ -105,6 +106,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     """Four facts, never one. ``answerable`` answers for everything that is open.
 
     ``delegations`` are children that have not ended: they act on their own, also after this task has ended.
+    ``blocked_by`` says what a gate waits for that the task stands at.
     """
 
     task_id: str
@@ -116,6 +118,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     hops: tuple[Hop, ...]
     question: Question | None
     delegations: tuple[Child, ...] = ()
+    blocked_by: tuple[Blocker, ...] = ()
 
 
 async def facts_of(ledger: Ledger, task_id: str) -> Facts:
@@ -151,6 +154,7 @@ async def facts_of(ledger: Ledger, task_id: str) -> Facts:
         hops=task.hops,
         question=task.question,
         delegations=tuple(child for child in task.children if not child.outcome),
+        blocked_by=blockers(task, await ledger.effects(task_id, open_only=True)) if gate_of(task) else (),
     )
 
 

@@ -1,0 +1,261 @@
+"""Reported failures of what runs elsewhere and of silent speakers: CA-07 and TA-05."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tenure import Accepted, Cancelled, Complete, Confirmed, Failed, Policy, Provider, Result, Settings, Team, Tenure
+from tenure.ledger import Ledger
+from tenure.protocol import events as ev
+from tenure.protocol.vocabulary import EvidenceKind, Gate, Phase, WorkEnd
+from tenure.runtime.residual import watch_residual
+from tests.runtime.harness import events, in_phase, until
+
+QUICK = Policy(name="quick", grace_ms=300)
+
+
+class Remote(Provider):
+    """A remote agent's work, by its name there.
+
+    Attributes:
+        hook: what its cancellation does: ``ends`` the work, is ``empty`` (says yes and does nothing), or is ``lost``.
+        state: how the work stands: ``running``, ``parked``, ``completed``, ``cancelled`` or ``failed``.
+    """
+
+    name = "remote"
+
+    def __init__(self, hook: str = "ends", state: str = "running") -> None:
+        self.hook = hook
+        self.state = state
+        self.stops = 0
+
+    async def apply(self, request: Any, *, key: str) -> Any:
+        del request, key
+        return Accepted("k-1")
+
+    async def status(self, reference: str) -> Any:
+        assert reference == "k-1"
+        match self.state:
+            case "completed":
+                return Confirmed({"found": 7})
+            case "cancelled":
+                return Cancelled("k-1")
+            case "failed":
+                return Failed("out of memory")
+            case _:
+                return Accepted("k-1")
+
+    async def stop(self, reference: str) -> Any:
+        self.stops += 1
+        if self.hook == "lost":
+            raise ConnectionError("the message was lost")
+        if self.hook == "ends" and self.state in ("running", "parked"):
+            self.state = "cancelled"
+        return Accepted(reference)
+
+
+def owning(remote: Remote, ledger: Ledger, **settings: Any) -> tuple[Team, asyncio.Event]:
+    """One agent that owns the remote work and waits until it is asked to stop."""
+    began = asyncio.Event()
+    team = Team("t", ledger=ledger, providers=[remote], settings=Settings(**settings))
+
+    @team.agent
+    async def caller(own: Tenure[Any]) -> Complete[Any]:
+        work = own.remote(remote, "k-1", policy=QUICK)
+        began.set()
+        return Complete(await work)
+
+    return team, began
+
+
+async def stopped(ledger: Ledger, task_id: str) -> list[tuple[str, str]]:
+    """How each remote work ended, and what has shown it."""
+    found = [one for one in await events(ledger, task_id, ev.WorkStopped) if not one.work_id.startswith("handler:")]
+    return [(str(one.how), str(one.evidence)) for one in found]
+
+
+@pytest.mark.parametrize("state", ["running", "parked"])
+async def test_ca_07_cancelled_only_once_the_remote_agent_says_that_it_is(ledger: Ledger, state: str) -> None:
+    """CA-07 (a), (b): mid-run and while parked. The terminal state is written once, from the remote status."""
+    remote = Remote(state=state)
+    team, began = owning(remote, ledger)
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        await began.wait()
+        assert await handle.cancel(by="customer-07") == "cancel_requested", "accepted, and no more than that"
+        assert (await handle.result(20)).outcome == "cancelled"
+    assert remote.state == "cancelled"
+    assert await stopped(ledger, handle.task_id) == [("cancelled", "status")]
+
+
+async def test_ca_07_completed_in_the_instant_of_the_cancellation_keeps_its_result(ledger: Ledger) -> None:
+    """CA-07 (c): B completes while the request to stop is on its way: one of the two, and the result is kept."""
+    remote = Remote()
+    team, began = owning(remote, ledger)
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        await began.wait()
+        remote.state = "completed"
+        await handle.cancel(by="customer-07")
+        assert (await handle.result(20)).outcome in ("cancelled", "completed")
+        (end,) = [one for one in await events(ledger, handle.task_id, ev.WorkStopped) if one.result]
+        body = await ledger.body(handle.task_id, end.result)
+    assert (end.how, end.evidence) == (WorkEnd.RETURNED, EvidenceKind.STATUS)
+    assert body is not None
+    assert body.value() == {"found": 7}
+
+
+@pytest.mark.parametrize("hook", ["empty", "lost"])
+async def test_ca_07_with_an_empty_hook_the_work_is_never_shown_as_cancelled(ledger: Ledger, hook: str) -> None:
+    """CA-07: the executor's cancel does nothing. The work stays on the books until its status shows an end."""
+    remote = Remote(hook)
+    team, began = owning(remote, ledger)
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        await began.wait()
+        await handle.cancel(by="customer-07")
+
+        async def residual() -> Any:
+            return (await handle.facts()).termination.residual
+
+        (left,) = await until(residual)
+        assert (left.kind, left.seen_now) == ("remote", "not determinable")
+        assert await stopped(ledger, handle.task_id) == []
+        assert remote.stops >= 1
+        assert [row.task.task_id for row in await ledger.residual()] == [handle.task_id]
+        assert await watch_residual(ledger, {"remote": remote}, by="w2") == 0, "it runs on"
+    remote.state = "completed"
+    assert await watch_residual(ledger, {}, by="w2") == 0, "who does not know the provider sees nothing"
+    assert await watch_residual(ledger, {"remote": remote}, by="w2") == 1
+    assert await watch_residual(ledger, {"remote": remote}, by="w3") == 0, "and once"
+    assert await stopped(ledger, handle.task_id) == [("returned", "status")]
+    assert await ledger.residual() == []
+
+
+async def test_ca_07_of_critical_work_that_goes_on_a_person_is_asked(ledger: Ledger) -> None:
+    """CA-07: nothing is shown as cancelled while it may run; after the deadline a person decides."""
+    remote = Remote("empty")
+    team = Team("t", ledger=ledger, providers=[remote], settings=Settings(cancel_ms=600, retire_ms=500, gate_ms=300))
+    began = asyncio.Event()
+    careful = Policy(name="careful", grace_ms=100, gate=Gate.STOPPED)
+
+    @team.agent
+    async def caller(own: Tenure[Any]) -> Complete[Any]:
+        work = own.remote(remote, "k-1", policy=careful)
+        began.set()
+        return Complete(await work)
+
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        await began.wait()
+        await handle.cancel(by="customer-07")
+        task = await in_phase(handle, Phase.ESCALATED)
+        assert task.question is not None
+        assert "remote k-1" in [work.name for work in task.works]
+        remote.state = "cancelled"
+        assert await watch_residual(ledger, {"remote": remote}, by="w2") <= 1
+
+
+# --- TA-05 ----------------------------------------------------------------------------------------------------------
+
+
+async def test_ta_05_one_silent_speaker_blocks_nobody_for_ever(ledger: Ledger) -> None:
+    """TA-05: B answers, C never does. At the deadline B's result is kept and C is only said to be silent."""
+    release = asyncio.Event()
+    found: dict[str, Any] = {}
+    team = Team("t", ledger=ledger)
+
+    @team.agent(entry=True, may_delegate=["b", "c"])
+    async def manager(own: Tenure[Any]) -> Complete[Any]:
+        asked = {name: await own.open(name) for name in ("b", "c")}
+        joins = {name: asyncio.ensure_future(own.join(child)) for name, child in asked.items()}
+        await asyncio.wait({joins["b"]})
+        done, late = await asyncio.wait(joins.values(), timeout=0.2)
+        for join in late:
+            join.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        found["done"] = [join.result().value for join in done]
+        found["silent"] = [name for name, join in joins.items() if join in late]
+        return Complete(found["done"])
+
+    @team.agent
+    async def b(own: Tenure[Any]) -> Complete[Any]:
+        return Complete("from b")
+
+    @team.agent
+    async def c(own: Tenure[Any]) -> Complete[Any]:
+        await release.wait()
+        return Complete("from c, late")
+
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        result: Result = await handle.result(20)
+        assert (result.value, found["silent"]) == (["from b"], ["c"])
+        (silent,) = (await handle.facts()).delegations
+        assert (silent.agent, silent.outcome) == ("c", ""), "timed out, and its end was not observed"
+        release.set()
+
+        async def answered() -> bool:
+            task = await ledger.task(silent.child_id)
+            return task is not None and task.phase.ended
+
+        await until(answered)
+    task = await handle.state()
+    late_one = next(child for child in task.children if child.agent == "c")
+    assert (task.phase, late_one.outcome, result.value) == (Phase.COMPLETED, "completed", ["from b"])
+    body = await ledger.body(task.root_id, late_one.result)
+    assert body is not None
+    assert body.value() == "from c, late", "kept, and mixed into nothing"
+    names = {each.get_name() for each in asyncio.all_tasks()} - {asyncio.current_task().get_name()}  # type: ignore[union-attr]
+    assert not [name for name in names if name.startswith(("serve:", "tenure-"))], "nothing survives the run"
+
+
+async def test_ta_05_an_exception_is_a_failure_at_once_and_no_time_out(ledger: Ledger) -> None:
+    """TA-05, variant: C raises. Its caller hears of a failure, long before any deadline."""
+    team = Team("t", ledger=ledger, settings=Settings(on_failure="fail"))
+    found: list[Result] = []
+
+    @team.agent(entry=True, may_delegate=["c"])
+    async def manager(own: Tenure[Any]) -> Complete[Any]:
+        async with asyncio.timeout(20):
+            found.append(await own.delegate("c"))
+        return Complete()
+
+    @team.agent
+    async def c(own: Tenure[Any]) -> Complete[Any]:
+        raise ValueError("no such index")
+
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        assert (await handle.result(20)).outcome == "completed"
+    assert (found[0].outcome, found[0].reason) == ("failed", "raised")
+
+
+async def test_ta_05_a_run_that_is_stopped_leaves_nothing_that_reselects_the_silent_one(ledger: Ledger) -> None:
+    """TA-05, variant: the user stops the run while C is silent. C is not asked again, and is named as not ended."""
+    started: list[int] = []
+    team = Team("t", ledger=ledger)
+
+    @team.agent(entry=True, may_delegate=["c"])
+    async def manager(own: Tenure[Any]) -> Complete[Any]:
+        return Complete((await own.delegate("c")).value)
+
+    @team.agent
+    async def c(own: Tenure[Any]) -> Complete[Any]:
+        started.append(own.epoch)
+        await asyncio.Event().wait()
+        return Complete()
+
+    async with team.worker(drain=0):
+        handle = await team.submit(goal="g")
+
+        async def asked() -> bool:
+            return bool(started)
+
+        await until(asked)
+        await handle.cancel(by="customer-07")
+        assert (await handle.result(20)).outcome == "cancelled"
+        (left,) = (await handle.facts()).delegations
+        assert (left.agent, left.outcome) == ("c", "")
+    assert len(started) == 1
