@@ -56,6 +56,44 @@ async def test_a_key_that_met_another_request_is_for_a_person_and_neither_done_n
     assert "another request" in answer.reason
 
 
+async def test_what_is_found_under_a_key_that_met_another_request_is_not_this_one(service: Service, bank: Http) -> None:
+    assert bank.lookup is not None
+    await bank.apply({"cents": 5}, key="k-1")
+    await bank.apply({"cents": 6}, key="k-1")
+    before = len(service.seen)
+    assert isinstance(await bank.lookup({"cents": 6}, key="k-1"), Inconclusive)
+    assert isinstance(await bank.apply({"cents": 6}, key="k-1"), Inconclusive)
+    assert len(service.seen) == before
+
+
+@pytest.mark.parametrize("status", ["401", "403", "404"])
+async def test_a_repeat_that_is_turned_away_at_the_door_does_not_make_the_first_request_refused(
+    service: Service, bank: Http, status: str
+) -> None:
+    service.faults = ["500", status]
+    assert isinstance(await bank.apply({"cents": 5}, key="k-1"), Inconclusive)
+    assert await bank.apply({"cents": 5}, key="k-1") == Inconclusive(f"answered {status}")
+    assert list(service.payments) == ["k-1"], "it was done"
+
+
+@pytest.mark.parametrize("status", ["401", "403", "404"])
+async def test_the_same_answer_refuses_what_is_sent_once_or_what_the_user_says_it_does(
+    service: Service, status: str
+) -> None:
+    once = Http("bank", service.base, "/payments")
+    told = Http(
+        "bank",
+        service.base,
+        "/payments",
+        keys=Keys(kept_for=DAY),
+        reading=Reading(refusals=frozenset({int(status)})),
+    )
+    service.faults = [status, status]
+    for bank in (once, told):
+        assert isinstance(await bank.apply({"cents": 5}, key="k-1"), Declined)
+        await bank.aclose()
+
+
 @pytest.mark.parametrize("status", ["409", "429", "503"])
 async def test_where_it_is_too_early_it_asks_again_under_the_same_key(
     service: Service, bank: Http, status: str
@@ -186,6 +224,38 @@ async def test_a_job_is_accepted_and_a_judge_reads_its_end(service: Service) -> 
     jobs = Http("jobs", service.base, "/jobs", reading=Reading(job=True, judge=judge))
     assert await jobs.apply({}, key="k-1") == Accepted("job-1", {"id": "job-1"})
     await jobs.aclose()
+
+
+@pytest.mark.parametrize("invoice", ["", ".", ".."])
+async def test_a_path_is_not_left_by_what_fills_it(service: Service, invoice: str) -> None:
+    bank = Http("bank", service.base, "/payments/{invoice}/refund")
+    with pytest.raises(NotSent, match="names 'invoice'"):
+        await bank.apply({"invoice": invoice}, key="k-1")
+    assert service.seen == []
+
+
+async def test_a_look_up_by_a_reference_that_is_not_known_asks_for_nothing(service: Service) -> None:
+    bank = Http("bank", service.base, "/payments", offers=Offers(lookup=Endpoint("/payments/{reference}", "GET")))
+    assert bank.lookup is not None
+    with pytest.raises(NotSent, match="names 'reference'"):
+        await bank.lookup({}, key="k-1")
+    assert service.seen == []
+
+
+async def test_a_field_of_the_request_does_not_pass_for_the_key(service: Service, bank: Http) -> None:
+    assert bank.lookup is not None
+    await bank.apply({"cents": 5}, key="k-1")
+    assert await bank.lookup({"key": "k-1", "cents": 7}, key="k-2") == NotFound()
+
+
+async def test_the_key_stands_in_the_header_of_what_acts_under_it_alone(service: Service) -> None:
+    offers = Offers(lookup=OFFERS.lookup, seal=OFFERS.seal, cancel=Endpoint("/jobs"))
+    bank = Http("bank", service.base, "/payments", offers=offers)
+    for method in (bank.lookup, bank.seal, bank.cancel):
+        assert method is not None
+        await method({}, key="k-1")
+    assert [key for _, _, key, _ in service.seen] == [""] * 3
+    await bank.aclose()
 
 
 # --- under the runtime ----------------------------------------------------------------------------------------------

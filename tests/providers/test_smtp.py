@@ -121,6 +121,15 @@ async def test_what_is_no_reply_proves_nothing(box: Server) -> None:
     assert not isinstance(caught.value, NotSent)
 
 
+async def test_a_server_that_is_stopped_after_the_text_may_have_taken_it(box: Server) -> None:
+    """421 is no answer to the mail: sent again, it could arrive twice."""
+    server, smtp = box
+    server.says = {"DATA": "421 shutting down"}
+    with pytest.raises(aiosmtplib.SMTPDataError) as caught:
+        await smtp.apply(MAIL, key="k-1")
+    assert not isinstance(caught.value, NotSent)
+
+
 async def test_one_refused_recipient_ends_it_for_all(box: Server) -> None:
     server, smtp = box
     server.says = {"RCPT nobody@example.org": "550 not here"}

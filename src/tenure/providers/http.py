@@ -4,7 +4,8 @@
 the service                                       the evidence
 ================================================  =========================================================
 2xx                                               ``Confirmed``; 202 of a job ``Accepted``
-a status that refuses (:data:`REFUSALS`)          ``Declined``: it was not done
+a status that refuses (:data:`REFUSALS`)          ``Declined``: it was not done. Where keys are kept and a request
+                                                  may be sent again, only :data:`REFUSALS_OF_A_KEY`
 409: a request with the key is in flight          waited for, then asked again; at last ``Inconclusive``
 422: the key has met another request              ``Inconclusive``: nothing of this one, a person has to look
 429 and 503                                       sent again after ``Retry-After`` where the key allows it
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -34,8 +36,14 @@ from tenure.runtime.provider import Answer, Provider
 REFUSALS = frozenset({400, 401, 402, 403, 404, 405, 406, 410, 411, 413, 414, 415, 451})
 """Statuses by which a service says that it has not done what it was asked for."""
 
+REFUSALS_OF_A_KEY = frozenset({400, 402, 410, 415, 451})
+"""Those of a service that keeps keys. A request that is sent again may be turned away at the door, by a gateway, an
+expired right or a route that is gone (401, 403, 404, 413, …): nobody has looked at the key then, and the first request
+may well have been done."""
+
 OTHER_REQUEST = 422
 """The status for a key that was used with another request."""
+MET_ANOTHER = "422: the key was used with another request; what became of that one must be seen"
 
 LATER = frozenset({409, 429, 503})
 """Statuses after which the same request, under the same key, may get another answer."""
@@ -47,6 +55,8 @@ FIRST_WAIT = 0.1
 
 UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 """Raised before a connection is there to write to: names, TCP and TLS come before the first byte of a request."""
+
+PLACE = re.compile(r"\{(\w+)\}")
 
 Judge = Callable[[int, Any], "Answer | None"]
 """Says what an answer of the service means (status, decoded body); ``None`` leaves it to the rules above."""
@@ -92,12 +102,13 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     Attributes:
         reference: field that names the effect there. job: 202 means that a job was taken on.
-        refusals: statuses that refuse. judge: reads answers that need more than a status.
+        refusals: statuses by which the service itself refuses; by default as :data:`REFUSALS` says.
+        judge: reads answers that need more than a status.
     """
 
     reference: str = "id"
     job: bool = False
-    refusals: frozenset[int] = REFUSALS
+    refusals: frozenset[int] | None = None
     judge: Judge | None = None
 
 
@@ -143,6 +154,7 @@ class Http(Provider):
         self._headers = dict(headers or {})
         self._timeout = timeout
         self._reading = reading or Reading()
+        self._met_another: set[str] = set()
         self._client: httpx2.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         # What the service does not offer is not there: the runtime asks for the method.
@@ -184,6 +196,8 @@ class Http(Provider):
             return await self._send(endpoint, request, key, reference)
 
         async def call(request: Any, *, key: str, reference: str = "") -> Answer:
+            if key in self._met_another:
+                return pv.Inconclusive(MET_ANOTHER)  # what is found under it is of that request
             response = await get(request, key, reference)
             judged = self._judged(response)
             if judged is not None:
@@ -208,29 +222,38 @@ class Http(Provider):
 
     async def _act(self, endpoint: Endpoint | None, request: Any, key: str, reference: str, *, again: bool) -> Answer:
         """Send a request that changes something, again only where the key makes that safe."""
+        if key in self._met_another:
+            return pv.Inconclusive(MET_ANOTHER)
         wait = FIRST_WAIT
         for attempt in range(1, TRIES + 1):
             try:
-                response = await self._send(endpoint, request, key, reference)
-            except KeyError as error:
-                raise pv.NotSent(f"The path names {error}, which the request does not have.") from error
+                response = await self._send(endpoint, request, key, reference, headers={self._header: key})
             except UNSENT as error:
                 if attempt > 1:
                     raise  # this one has not left, and the one before has
                 raise pv.NotSent(f"{type(error).__name__}: {error}") from error
             if response.status_code not in LATER or not again or attempt == TRIES:
-                return self._answer(response)
+                return self._answer(response, key, again=again)
             await asyncio.sleep(min(_retry_after(response) or wait, LONGEST_WAIT))
             wait *= 2
         raise AssertionError
 
-    async def _send(self, endpoint: Endpoint | None, request: Any, key: str, reference: str) -> httpx2.Response:
-        """One request, with the same bytes each time: the body is canonical, so a repeat is recognised as one."""
+    async def _send(
+        self,
+        endpoint: Endpoint | None,
+        request: Any,
+        key: str,
+        reference: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx2.Response:
+        """One request, with the same bytes each time: the body is canonical, so a repeat is recognised as one.
+
+        The key stands in the header of what acts under it alone; in that of another request, it would stand for both.
+        """
         if endpoint is None:
             raise Refused("misuse", f"{self.name} does not offer this.")
-        names = {"key": key, "reference": reference, **(request if isinstance(request, dict) else {})}
-        path = endpoint.path.format_map({name: quote(str(value), safe="") for name, value in names.items()})
-        headers = {**self._headers, self._header: key}
+        path = _filled(endpoint.path, request, key=key, reference=reference)
+        headers = {**self._headers, **(headers or {})}
         content = None
         if endpoint.method not in ("GET", "HEAD", "DELETE"):
             content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
@@ -249,14 +272,18 @@ class Http(Provider):
 
     # --- answers ------------------------------------------------------------------------------------------------
 
-    def _answer(self, response: httpx2.Response) -> Answer:
+    def _answer(self, response: httpx2.Response, key: str, *, again: bool) -> Answer:
         judged = self._judged(response) or self._positive(response)
         if judged is not None:
             return judged
         status = response.status_code
         if status == OTHER_REQUEST:
-            return pv.Inconclusive("422: the key was used with another request; what became of that one must be seen")
-        if status in self._reading.refusals:
+            self._met_another.add(key)
+            return pv.Inconclusive(MET_ANOTHER)
+        refusals = self._reading.refusals
+        if refusals is None:
+            refusals = REFUSALS_OF_A_KEY if again else REFUSALS
+        if status in refusals:
             return pv.Declined(f"answered {status}", _body(response))
         return pv.Inconclusive(f"answered {status}")
 
@@ -272,6 +299,23 @@ class Http(Provider):
     def _judged(self, response: httpx2.Response) -> Answer | None:
         judge = self._reading.judge
         return judge(response.status_code, _body(response)) if judge else None
+
+
+def _filled(path: str, request: Any, *, key: str, reference: str) -> str:
+    """A path with its places filled. No field of the request passes for the key or the reference.
+
+    Raises:
+        NotSent: a place has no value, or one that would lead to another path (``.``, ``..`` and none at all).
+    """
+    names = {**(request if isinstance(request, dict) else {}), "key": key, "reference": reference}
+
+    def value(place: re.Match[str]) -> str:
+        text = str(names.get(place[1], ""))
+        if text in ("", ".", ".."):
+            raise pv.NotSent(f"The path {path} names {place[1]!r}, which is {text!r} here.")
+        return quote(text, safe="")
+
+    return PLACE.sub(value, path)
 
 
 def _body(response: httpx2.Response) -> Any:

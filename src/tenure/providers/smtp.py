@@ -7,7 +7,7 @@ takes the message (250 after its end)             ``Confirmed``, with the ``Mess
 refuses it for good (5xx, at any step)            ``Declined``
 refuses it for now (4xx, at any step)             ``NotSent``: by its own word the server did not take it
 cannot be reached, or hangs up before the text    ``NotSent``: no message was given to it
-says nothing, or hangs up, from the text on       raised as it is: it may have been taken
+says nothing, 421, or hangs up, from the text on  raised as it is: it may have been taken
 ================================================  =========================================================
 
 Needs the extra ``smtp``.
@@ -29,6 +29,10 @@ from tenure.runtime.provider import Answer, Confirmed, Declined, NotSent, Provid
 
 FOR_NOW, FOR_GOOD = range(400, 500), range(500, 600)
 """Replies that refuse (RFC 5321, 4.2.1). Both say that the mail was not taken."""
+
+CLOSING = 421
+"""Speaks of the connection: a server that is stopped says it at any moment (RFC 5321, 3.8), also while it stores a mail
+that it has in full. Once the text was given it is no answer to it."""
 
 
 class Mail(Struct, frozen=True, kw_only=True):
@@ -96,6 +100,8 @@ class Smtp(Provider):
             try:
                 await server.data(message.as_bytes())
             except aiosmtplib.SMTPDataError as error:
+                if error.code == CLOSING:
+                    raise
                 return _refused(error)
         return Confirmed(reference=str(message["Message-ID"]))
 
