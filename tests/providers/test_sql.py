@@ -90,6 +90,16 @@ async def test_a_change_that_commits_by_itself_is_found_out(shop: Shop) -> None:
         await shop.provider().apply({"cents": 5, "statement": "COMMIT"}, key="k")
 
 
+async def test_what_a_change_committed_half_way_is_never_confirmed(shop: Shop) -> None:
+    provider = shop.provider()
+    half = {"cents": 5, "statement": "COMMIT"}
+    with pytest.raises(RuntimeError, match="ended the transaction"):
+        await provider.apply(half, key="k")
+    answers = [await ask(half, key="k") for ask in (provider.lookup, provider.seal, provider.apply)]
+    assert [type(each) for each in answers] == [Inconclusive] * 3
+    assert (shop.calls, await shop.orders()) == (1, [5])
+
+
 async def test_a_change_that_removes_the_row_of_its_key_is_not_confirmed(shop: Shop) -> None:
     with pytest.raises(RuntimeError, match="took back"):
         await shop.provider().apply({"cents": 5, "statement": "DELETE FROM tenure_keys"}, key="k")
@@ -216,7 +226,9 @@ async def test_the_table_and_so_the_scope_can_be_named(shop: Shop) -> None:
     plain, named = shop.provider(), shop.provider(table="orders_keys")
     assert named.key_scope == plain.key_scope.replace("tenure_keys", "orders_keys") != plain.key_scope
     await named.apply(FIVE, key="k")
+    assert await shop.provider(table="Orders_KEYS").lookup(FIVE, key="k") == Confirmed({"ordered": 5}), "one table"
     await shop.execute("DELETE FROM orders_keys")
+    assert await named.lookup(FIVE, key="k") == NotFound()
     with pytest.raises(Refused, match="no plain name"):
         shop.provider(table="keys; DROP TABLE orders")
 

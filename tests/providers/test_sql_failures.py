@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from tenure import Confirmed, NotFound, NotSent, Sealed
+from tenure import Confirmed, Inconclusive, NotFound, NotSent, Sealed
 from tenure.errors import Refused
 from tenure.providers.postgres import PostgresTransaction
 from tests import postgres as pg
@@ -149,6 +150,36 @@ def test_a_scope_has_no_password_and_must_be_named_where_the_address_has_no_data
     with pytest.raises(Refused, match="scope"):
         shop.provider(dsn="postgresql://")
     assert shop.provider(dsn="postgresql://", scope="here").key_scope == "here/tenure_keys"
+    with pytest.raises(Refused, match="scope"):
+        shop.provider(dsn="postgresql://a.example:1,b.example:2/shop")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
+def test_a_local_address_counts_on_this_host_alone(host: str) -> None:
+    scope = PostgresShop(f"postgresql://me@{host}:5433/shop").provider().key_scope
+    assert scope == f"{socket.gethostname()}:{host.strip('[]')}:5433/shop/tenure_keys"
+    in_query = PostgresShop("postgresql:///shop?host=/run/postgresql").provider().key_scope
+    assert in_query == f"{socket.gethostname()}:/run/postgresql:5432/shop/tenure_keys"
+
+
+def test_a_file_counts_on_this_host_alone_unless_its_scope_is_named(tmp_path: Path) -> None:
+    shop = SqliteShop(tmp_path / "shop.db")
+    assert shop.provider().key_scope == f"{socket.gethostname()}:{tmp_path}/shop.db/tenure_keys"
+    assert shop.provider(scope="shop").key_scope == "shop/tenure_keys"
+    with pytest.raises(Refused, match="no schemas"):
+        shop.provider(table="main.keys")
+
+
+async def test_a_script_that_commits_before_it_fails_is_never_confirmed(file_shop: SqliteShop) -> None:
+    def script(connection: sqlite3.Connection, request: object) -> None:
+        connection.executescript("INSERT INTO nothing_of_the_kind VALUES (1)")  # commits what is open first
+
+    file_shop.add = script  # type: ignore[method-assign]
+    provider = file_shop.provider()
+    with pytest.raises(sqlite3.OperationalError, match="nothing_of_the_kind"):
+        await provider.apply(FIVE, key="k")
+    assert isinstance(await provider.lookup(FIVE, key="k"), Inconclusive)
+    assert isinstance(await provider.seal(FIVE, key="k"), Inconclusive)
 
 
 async def test_a_commit_that_sqlite_refuses_raises_and_nothing_was_done(file_shop: SqliteShop) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
@@ -11,7 +12,19 @@ import asyncpg
 import msgspec
 
 from tenure.errors import Refused
-from tenure.providers.sql import APPLY, COLUMNS, SEAL, TEN_YEARS, UNDO, Row, SqlTransaction, answer_of, digest, kept
+from tenure.providers.sql import (
+    APPLY,
+    COLUMNS,
+    OPEN,
+    SEAL,
+    TEN_YEARS,
+    UNDO,
+    Row,
+    SqlTransaction,
+    answer_of,
+    digest,
+    kept,
+)
 from tenure.runtime.content import words_of
 from tenure.runtime.provider import Answer, Confirmed, Declined, Inconclusive, NotFound, NotSent, Sealed
 
@@ -20,6 +33,8 @@ Change: TypeAlias = Callable[[Connection, Any], Awaitable[Any]]
 
 GOODBYE = 1.0
 """Seconds for a polite end of a connection; what it was opened for is over by then."""
+
+LOCAL = frozenset({"localhost", "::1"})
 
 DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit', true) = 'off'"
@@ -47,12 +62,14 @@ class PostgresTransaction(SqlTransaction[Connection]):
             must do nothing outside of this database.
         compensate: the same, to undo what a request did.
         table: name of the key table, with its schema if that is not on the search path; made when there is none.
-        scope: where a key counts; by default host, port and database of ``dsn``. Needed for a ``dsn`` without them.
+        scope: where a key counts; by default host, port and database of ``dsn``, and this host too where that one is
+            local. Needed for a ``dsn`` without them, or with several hosts, and to be named where one database is
+            reached under several addresses.
         kept_for: seconds for which no row of the key table is deleted.
         patience: seconds to wait for a connection, and for a lock.
 
     Raises:
-        Refused: ``misuse`` for a ``dsn`` that names no host and database, without a scope.
+        Refused: ``misuse`` for a ``dsn`` that names not exactly one host and database, without a scope.
     """
 
     def __init__(
@@ -100,7 +117,7 @@ class PostgresTransaction(SqlTransaction[Connection]):
                 transaction = connection.transaction(isolation="read_committed")
                 await transaction.start()
                 await connection.execute(DURABLE)
-                claimed = await self._claim(connection, key, Row(purpose, mark, "null"))
+                claimed = await self._claim(connection, key, Row(OPEN, mark, "null"))
             except Exception as error:
                 # No COMMIT was sent, so whatever was begun is rolled back.
                 raise NotSent(words_of(error)) from error
@@ -120,8 +137,8 @@ class PostgresTransaction(SqlTransaction[Connection]):
         if isinstance(answer, Declined):
             return answer
         value = kept(answer)
-        statement = f"UPDATE {self.table} SET value = $1 WHERE key = $2"  # noqa: S608 - a plain name
-        if await connection.execute(statement, value, key) != "UPDATE 1":
+        statement = f"UPDATE {self.table} SET purpose = $1, value = $2 WHERE key = $3"  # noqa: S608 - a plain name
+        if await connection.execute(statement, purpose, value, key) != "UPDATE 1":
             raise RuntimeError("The change took back the row of its key.")
         await transaction.commit()
         return Confirmed(msgspec.json.decode(value))
@@ -172,11 +189,18 @@ class PostgresTransaction(SqlTransaction[Connection]):
 
 
 def _place(dsn: str) -> str:
-    """Host, port and database, without the user or a password."""
+    """Host, port and database, without the user or a password.
+
+    Raises:
+        Refused: ``misuse`` for what does not name exactly one of each, for everybody.
+    """
     parts = urlsplit(dsn)
     more = parse_qs(parts.query)
     host = parts.hostname or more.get("host", [""])[0]
+    if "," in parts.netloc + host or not host or len(parts.path) < 2:  # noqa: PLR2004 - a slash and a name
+        raise Refused("misuse", "The dsn names not exactly one host and database: say what the scope of a key is.")
     port = parts.port or more.get("port", ["5432"])[0]
-    if not host or len(parts.path) < 2:  # noqa: PLR2004 - a slash and a name
-        raise Refused("misuse", "The dsn names no host and database: say what the scope of a key is.")
+    if host in LOCAL or host.startswith(("/", "@", "127.")):
+        # Another host has another server at this address.
+        host = f"{socket.gethostname()}:{host}"
     return f"{host}:{port}{parts.path}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import socket
 import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -28,10 +29,11 @@ C = TypeVar("C")
 TEN_YEARS = 10 * 365 * 24 * 3600.0
 """Seconds for which a key counts, unless the user deletes rows earlier and says so."""
 
-APPLY, UNDO, SEAL = "apply", "undo", "seal"
+APPLY, UNDO, SEAL, OPEN = "apply", "undo", "seal", "open"
 
 COLUMNS = "key TEXT NOT NULL PRIMARY KEY, purpose TEXT NOT NULL, request TEXT NOT NULL, value TEXT NOT NULL"
-"""A row of the key table. ``purpose``: ``apply``, ``undo`` or ``seal``. ``request``: digest. ``value``: JSON."""
+"""A row of the key table. ``request``: digest. ``value``: JSON. ``purpose``: ``apply``, ``undo``, ``seal``, or ``open``
+until the change has ended: nobody sees that one, unless the change broke the rules and committed half-way."""
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 
@@ -122,6 +124,8 @@ class SqliteTransaction(SqlTransaction[sqlite3.Connection]):
         compensate: the same, to undo what a request did.
         table: name of the key table; made when there is none.
         prepare: called with each new connection before its transaction, for instance to set ``PRAGMA foreign_keys``.
+        scope: where a key counts; by default this host and the path. Name it where one file is reached under several
+            names of hosts or paths, for instance by containers one after the other.
         kept_for: seconds for which no row of the key table is deleted. patience: seconds to wait for a lock.
     """
 
@@ -134,12 +138,22 @@ class SqliteTransaction(SqlTransaction[sqlite3.Connection]):
         compensate: Callable[[sqlite3.Connection, Any], Any] | None = None,
         table: str = "tenure_keys",
         prepare: Callable[[sqlite3.Connection], None] | None = None,
+        scope: str = "",
         kept_for: float = TEN_YEARS,
         patience: float = 5,
     ) -> None:
+        if "." in table:
+            raise Refused("misuse", f"{table!r}: a database of SQLite has no schemas.")
         path = Path(database).absolute()
-        undoes = compensate is not None
-        super().__init__(name, table=table, scope=str(path), undoes=undoes, kept_for=kept_for, patience=patience)
+        # A file of the same path on another host is another database.
+        super().__init__(
+            name,
+            table=table,
+            scope=scope or f"{socket.gethostname()}:{path}",
+            undoes=compensate is not None,
+            kept_for=kept_for,
+            patience=patience,
+        )
         self._uri = f"{path.as_uri()}?mode=rw"
         self._functions = {APPLY: change, UNDO: compensate}
         self._prepare = prepare
@@ -165,7 +179,7 @@ class SqliteTransaction(SqlTransaction[sqlite3.Connection]):
             found = self._row(connection, key)
             if found is not None:
                 return answer_of(found, purpose, mark)
-            self._write(connection, key, Row(purpose, mark, "null"))
+            self._write(connection, key, Row(OPEN, mark, "null"))
             function = self._functions[purpose]
             answer = function(connection, request) if function is not None else None
             if not connection.in_transaction:
@@ -173,8 +187,8 @@ class SqliteTransaction(SqlTransaction[sqlite3.Connection]):
             if isinstance(answer, Declined):
                 return answer
             value = kept(answer)
-            statement = f"UPDATE {self.table} SET value = ? WHERE key = ?"  # noqa: S608 - a plain name
-            if connection.execute(statement, (value, key)).rowcount != 1:
+            statement = f"UPDATE {self.table} SET purpose = ?, value = ? WHERE key = ?"  # noqa: S608 - a plain name
+            if connection.execute(statement, (purpose, value, key)).rowcount != 1:
                 raise RuntimeError("The change took back the row of its key.")
             connection.execute("COMMIT")
             return Confirmed(msgspec.json.decode(value))
@@ -190,9 +204,13 @@ class SqliteTransaction(SqlTransaction[sqlite3.Connection]):
 
     def _looked(self, purpose: str, mark: str, key: str) -> Answer:
         with contextlib.closing(self._opened()) as connection:
-            tables = connection.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (self.table,))
-            found = self._row(connection, key) if tables.fetchone() else None
+            found = self._row(connection, key) if self._there(connection) else None
             return NotFound() if found is None else answer_of(found, purpose, mark)
+
+    def _there(self, connection: sqlite3.Connection) -> bool:
+        # Names of tables differ by more than the case of their letters.
+        statement = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE"
+        return connection.execute(statement, (self.table,)).fetchone() is not None
 
     def _opened(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._uri, uri=True, timeout=self.patience, isolation_level=None)
@@ -250,6 +268,8 @@ def answer_of(row: Row, purpose: str, mark: str) -> Answer:
         return Inconclusive("Another request is on record under this key.")
     if row.purpose == SEAL:
         return Sealed()
+    if row.purpose == OPEN:
+        return Inconclusive("The change ended its transaction half-way: what is there of it is not known.")
     if row.purpose != purpose:
         return Inconclusive(f"The row of this key is one of {row.purpose!r}.")
     return Confirmed(msgspec.json.decode(row.value))
