@@ -185,16 +185,51 @@ async def test_another_request_under_the_same_key_does_nothing(yard: Yard) -> No
     assert await provider.lookup(WAIT, key="k") == Accepted(str(yard.place()))
 
 
-@pytest.mark.parametrize(("request_", "grace"), [(WAIT, 10), (STUBBORN, 0.1)], ids=["obedient", "stubborn"])
-async def test_a_job_is_cancelled_when_it_is_seen_gone(yard: Yard, request_: list[str], grace: float) -> None:
-    provider = yard.provider(grace=grace)
-    await provider.apply(request_, key="k")
+async def test_a_job_is_cancelled_when_it_is_seen_gone(yard: Yard) -> None:
+    provider = yard.provider(grace=10)
+    await provider.apply(WAIT, key="k")
     await running(yard)
-    answer = await provider.cancel(request_, key="k")
-    assert answer == await ended(provider, request_) == Cancelled(str(yard.place()))
+    assert await provider.cancel(WAIT, key="k") == Cancelled(str(yard.place()))
     locator = yard.start().locator
     assert locator is not None
     assert await asyncio.to_thread(survivors_of, locator, "k") == ()
+
+
+async def test_a_job_that_ignores_the_request_is_killed_and_its_wrapper_records_the_end(yard: Yard) -> None:
+    provider = yard.provider(grace=0)
+    await provider.apply(STUBBORN, key="k")
+    await running(yard)
+    # The end is seen once the wrapper has written it down, which may be after this call.
+    answers = (Accepted(str(yard.place())), Cancelled(str(yard.place())))
+    assert await provider.cancel(STUBBORN, key="k") in answers
+    assert await ended(provider, STUBBORN) == Cancelled(str(yard.place()))
+    assert await asyncio.to_thread(read, yard.place() / "exit", Exit) == Exit(-signal.SIGKILL)
+
+
+@pytest.mark.parametrize("whom", ["wrapper", "group"])
+async def test_a_job_that_ends_without_a_record_is_not_cancelled_though_its_end_was_asked_for(
+    yard: Yard, whom: str
+) -> None:
+    provider = yard.provider(grace=0)
+    await provider.apply(STUBBORN, key="k")
+    await running(yard)
+    locator = yard.start().locator
+    assert locator is not None
+    await asyncio.to_thread(put, yard.place() / "cancel", "SIGTERM")  # asked, by somebody who was lost then
+    {"wrapper": os.kill, "group": os.killpg}[whom](locator.pid, signal.SIGKILL)
+    assert await provider.cancel(STUBBORN, key="k") in (
+        Accepted(str(yard.place())),
+        Inconclusive("It ended without a record."),
+    )
+    assert await ended(provider, STUBBORN) == Inconclusive("It ended without a record.")
+
+
+async def test_a_cancellation_that_finds_nothing_to_signal_claims_nothing(yard: Yard) -> None:
+    provider = yard.provider()
+    request = ["/bin/sh", "-c", "exit 7"]
+    await provider.apply(request, key="k")
+    assert await ended(provider, request) == Inconclusive("It ended with 7.")
+    assert await provider.cancel(request, key="k") == Inconclusive("It ended with 7.")
 
 
 async def test_a_job_that_succeeds_in_spite_of_the_request_is_confirmed(yard: Yard) -> None:

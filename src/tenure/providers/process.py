@@ -29,6 +29,7 @@ from tenure.runtime.ids import new_id
 from tenure.runtime.jobs import survivors_of, this_host
 from tenure.runtime.jobs.aside import aside
 from tenure.runtime.jobs.hosts import MARKER
+from tenure.runtime.jobs.process import signal_one
 from tenure.runtime.provider import (
     Accepted,
     Answer,
@@ -71,9 +72,10 @@ class ProcessJobs(Provider):
 
     Evidence: ``Accepted`` is a process of the job that is alive. ``Confirmed`` is a record of exit code 0. ``Failed``
     is a record of an exit code that promises that nothing was done (``without_effect``), or of a command that could
-    not be run. ``Cancelled`` is a job that was asked to end and of which nothing is alive, without a record of
-    success. ``Sealed`` is a tombstone in the place of the start. What ended without a record, or with another code, or
-    runs where this process cannot see it, is ``Inconclusive``.
+    not be run. ``Cancelled`` is a record of an end without success after a signal of ours, and nothing alive.
+    ``Sealed`` is a tombstone in the place of the start. What ended without a record (its wrapper was killed, the host
+    went down: it may have succeeded), or with another code, or runs where this process cannot see it, is
+    ``Inconclusive``.
 
     Args:
         name: name of the provider. folder: where the keys' folders are made; on a local disk of this host.
@@ -125,7 +127,8 @@ class ProcessJobs(Provider):
     async def cancel(self, request: Any, *, key: str) -> Answer:
         """Signal the job's group, SIGTERM and then SIGKILL, and say what was seen.
 
-        What left the group is not signalled, and keeps the job from being called over.
+        The wrapper outlives both, to record the end. What left the group is not signalled, and keeps the job from being
+        called over.
         """
         return await aside(lambda: self._other(request, key) or self._cancelled(key))
 
@@ -217,26 +220,42 @@ class ProcessJobs(Provider):
             return Failed(ended.error)
         if ended is not None and ended.code in self._without_effect:
             return Failed(f"exit code {ended.code}", {"exit": ended.code})
+        if ended is None:
+            return Inconclusive("It ended without a record.")
         if (place / "cancel").exists():
             return Cancelled(str(place))
-        return Inconclusive("It ended without a record." if ended is None else f"It ended with {ended.code}.")
+        return Inconclusive(f"It ended with {ended.code}.")
 
     def _cancelled(self, key: str) -> Answer:
         place = self._place(key)
+        state = self._state(key)
         for number in (signal.SIGTERM, signal.SIGKILL):
-            state = self._state(key)
-            start = read(place / "start", Start)
-            if not isinstance(state, Accepted) or start is None or start.locator is None:
-                return state
-            put(place / "cancel", number.name)
-            alive = survivors_of(start.locator, key) or ()
-            if any(each.group == start.locator.group for each in alive):
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(start.locator.group, number)
             deadline = time.monotonic() + self._grace
-            while isinstance(self._state(key), Accepted) and time.monotonic() < deadline:
+            signalled: set[tuple[int, int]] = set()
+            while isinstance(state, Accepted):
+                start = read(place / "start", Start)
+                # Again and again, as it may have started others meanwhile.
+                if start.locator is not None and _signal(start.locator, key, number, signalled):
+                    # Only now: a request that reached nothing has ended nothing.
+                    put(place / "cancel", number.name)
+                if time.monotonic() >= deadline:
+                    break
                 time.sleep(PAUSE)
+                state = self._state(key)
         return self._state(key)
+
+
+def _signal(wrapper: Locator, key: str, number: int, signalled: set[tuple[int, int]]) -> bool:
+    """Signal, once each, who is in the job's group and is not the wrapper. Says whether it reached anybody."""
+    reached = False
+    for each in survivors_of(wrapper, key) or ():
+        who = (each.pid, each.started)
+        if each.group == wrapper.group and each.pid != wrapper.pid and who not in signalled:
+            signalled.add(who)
+            with contextlib.suppress(OSError):
+                signal_one(each, number)
+                reached = True
+    return reached
 
 
 def put(path: Path, value: Any) -> bool:
@@ -277,7 +296,8 @@ def wrap(place: Path, argv: Sequence[str]) -> int:
     """Take the key, run the command, record how it ended. Runs nothing when somebody else has the key."""
     here = this_host()
     own = Locator(host=here.host, boot=here.boot, pid=here.pid, started=here.started, group=os.getpgrp())
-    # A handler, as what is ignored stays ignored in the command: the wrapper outlives a SIGTERM to record the end.
+    # A handler, as what is ignored stays ignored in the command: the wrapper outlives a SIGTERM to record the end, also
+    # one that somebody else sends to the whole group.
     signal.signal(signal.SIGTERM, lambda *_: None)
     if not put(place / "start", Start(own)):
         return 0

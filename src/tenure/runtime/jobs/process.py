@@ -209,11 +209,11 @@ def _look_and_signal(
             reached |= _reached(partial(os.killpg, locator.group, number))
         for each in alive:
             if each.group != locator.group:
-                reached |= _reached(partial(_signal_one, each, number))
+                reached |= _reached(partial(signal_one, each, number))
     return alive, reached
 
 
-def _signal_one(process: Row, number: int) -> None:
+def signal_one(process: Row, number: int) -> None:
     """Signal one process, and none that got its pid since (Linux); elsewhere the pid was right a moment ago."""
     if sys.platform == "linux" and hasattr(os, "pidfd_open"):
         handle = os.pidfd_open(process.pid)
