@@ -9,7 +9,14 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import (
+    ClientError,
+    ConnectTimeoutError,
+    CredentialRetrievalError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    PartialCredentialsError,
+)
 
 from tenure.errors import Refused
 from tenure.protocol.body import text_digest
@@ -34,8 +41,18 @@ NINETY_DAYS = 90 * 24 * 3600.0
 ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1})
 """One call is one request: after a hidden repeat, "no connection" would not mean that nothing was sent."""
 
-REFUSALS = frozenset({"InvalidArn", "InvalidExecutionInput", "InvalidName", "StateMachineDoesNotExist"})
-"""Errors by which the service says that it started nothing, and never will."""
+UNSENT = (
+    ConnectTimeoutError,
+    CredentialRetrievalError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    PartialCredentialsError,
+)
+"""Errors before the first byte of a request: no connection was made, or there was nothing to sign it with."""
+
+REFUSALS = frozenset({"InvalidArn", "InvalidExecutionInput", "InvalidName"})
+"""Errors by which the service says that it started nothing for this request, never did and never will. That a machine
+does not exist is none of them: it may have existed when an earlier request with this key was sent."""
 
 ARN_PARTS = 7
 
@@ -49,8 +66,12 @@ class StepFunctions(Provider):
     Evidence, all of it from ``DescribeExecution`` or the answer of ``StartExecution``: ``Accepted`` is an execution
     that runs, with its ARN as the reference; ``Confirmed`` one that succeeded, with its output; ``Failed`` one that
     failed or timed out; ``Cancelled`` one that was aborted. So a state machine that has done something must undo it
-    before it fails, or be one that can be trusted to have done nothing. ``NotFound`` is never final. Any error but a
-    refusal of the request itself, and but "no connection", leaves the effect in doubt.
+    before it fails, or be one that can be trusted to have done nothing. ``NotFound`` is never final. ``NotSent`` says
+    that no connection was made, that there are no credentials, or that the machine was not seen to be a standard one.
+    Any other error, but for a refusal of the request itself, leaves the effect in doubt.
+
+    An express state machine keeps no names, so nothing is started in one. The type is asked for once, which needs the
+    permission ``states:DescribeStateMachine``.
 
     The request is the execution's input. An execution of this name with another input is ``Inconclusive``.
 
@@ -86,12 +107,14 @@ class StepFunctions(Provider):
         self._endpoint = endpoint
         self._lock = threading.Lock()
         self._made: Any = None
+        self._standard = False
 
     async def apply(self, request: Any, *, key: str) -> Answer:
         """Start the execution, or say what became of the one that has its name.
 
         Raises:
-            NotSent: no connection could be made. ClientError, BotoCoreError: anything else; it may have started.
+            NotSent: no connection could be made, or the machine is none that keeps names. ClientError, BotoCoreError:
+                anything else; it may have started.
         """
         return await aside(lambda: self._started(request, key))
 
@@ -116,12 +139,31 @@ class StepFunctions(Provider):
     def _arn(self, key: str) -> str:
         return f"{self._executions}:{text_digest(key)}"
 
-    def _started(self, request: Any, key: str) -> Answer:
+    def _safe_client(self) -> Any:
+        """A client, once the machine was seen to be one that starts a name once.
+
+        Raises:
+            NotSent: it was not. Whatever failed, nothing was asked to start.
+        """
         try:
-            started = self._client().start_execution(
+            client = self._client()
+            if not self._standard:
+                # An alias cannot be described; a type is the machine's, and for ever.
+                found = client.describe_state_machine(stateMachineArn=self.key_scope, includedData="METADATA_ONLY")
+                self._standard = found["type"] == "STANDARD"
+        except Exception as error:
+            raise NotSent(words_of(error)) from error
+        if not self._standard:
+            raise NotSent("The state machine is not of the type STANDARD: it keeps no names.")
+        return client
+
+    def _started(self, request: Any, key: str) -> Answer:
+        client = self._safe_client()
+        try:
+            started = client.start_execution(
                 stateMachineArn=self.machine, name=text_digest(key), input=canonical(request).decode()
             )
-        except EndpointConnectionError as error:
+        except UNSENT as error:
             raise NotSent(words_of(error)) from error
         except ClientError as error:
             code = _code(error)
