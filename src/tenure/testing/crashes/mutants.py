@@ -121,7 +121,7 @@ MUTANTS = {
         ),
         Mutant(
             name="a provider says that it is idempotent",
-            cell="look-up/mid-call/kill",
+            cell="none/mid-call/kill",
             why="acted 2 times",
             provider=cast("Any", _SaysIdempotent),
         ),
