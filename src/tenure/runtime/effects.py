@@ -52,6 +52,11 @@ class Effects:
         """Whether any is being performed."""
         return bool(self._running)
 
+    async def answered(self, timeout: float | None) -> None:
+        """Wait for the effects that are being performed, ``timeout`` seconds at most."""
+        if self._running:
+            await asyncio.wait([call.task for call in self._running.values()], timeout=timeout)
+
     async def perform(self, intent: Intent) -> Outcome:
         """Perform an effect once; the same intent asked for twice at the same time is one call."""
         self._hold.check_open()

@@ -34,6 +34,8 @@ _FACT_OF = {
     EffectState.COMPENSATED: "failed",
 }
 
+_SAID_BY_OUTCOME = frozenset({EffectState.CONFIRMED, EffectState.REFUSED, EffectState.FAILED})
+
 
 class InFlight(Struct, frozen=True, kw_only=True):
     """What the books say at the grant: open, so answered for, but nothing to call again.
@@ -89,7 +91,9 @@ async def next_payload(
     booked = {fact.id for fact in (*carried.done, *from_books) if fact.origin != "claimed"}
     booked |= {effect.effect_id for effect in effects} | {work.work_id for work in task.works}
     claimed = [replace(fact, origin="claimed") for fact in decision.done if fact.id not in booked]
-    done = _once((*carried.done, *from_books, *claimed))
+    # What was done and is open again, because it is being undone or disputed, is in flight and not among what is done.
+    reopened = {effect.effect_id for effect in effects if not effect.state.settled}
+    done = tuple(fact for fact in _once((*carried.done, *from_books, *claimed)) if fact.id not in reopened)
     payload = Payload(
         task_id=task.task_id,
         handoff_id=handoff_id,
@@ -147,6 +151,7 @@ def settled_facts(effects: Iterable[Effect], by: Callable[[str], str]) -> tuple[
             outcome=_outcome(effect),
             reference=effect.reference,
             by=by(effect.effect_id),
+            data=_state(effect),
             origin="effect",
         )
         for effect in effects
@@ -161,11 +166,21 @@ def _outcome(effect: Effect) -> Any:
     return _FACT_OF[effect.state]
 
 
+def _state(effect: Effect) -> dict[str, str] | None:
+    """The state of an effect, and what a person has found, where the outcome's word does not say it all."""
+    if effect.state in _SAID_BY_OUTCOME:
+        return None
+    found = {"finding": effect.finding} if effect.finding else {}
+    undone = {"undone_as": effect.undo_reference} if effect.undo_reference else {}
+    return {"state": str(effect.state), **found, **undone}
+
+
 async def books_of(ledger: Reader, task: Task, payload: Payload) -> InFlight:
     """What is in flight and what the sender's part could not tell yet, as facts that a receiver can read."""
     effects = await ledger.effects(task.task_id)
-    told = {fact.id: fact.outcome for fact in payload.done}
-    news = [fact for fact in settled_facts(effects, lambda _: "") if told.get(fact.id) != fact.outcome]
+    told = {fact.id: fact for fact in payload.done}
+    settled = settled_facts(effects, lambda effect_id: told[effect_id].by if effect_id in told else "")
+    news = [fact for fact in settled if fact != told.get(fact.id)]
     return InFlight(
         works=tuple(
             Fact(
@@ -178,7 +193,14 @@ async def books_of(ledger: Reader, task: Task, payload: Payload) -> InFlight:
             for work in task.works
         ),
         effects=tuple(
-            Fact(id=effect.effect_id, what=effect.tool, outcome="unknown", reference=effect.reference, origin="effect")
+            Fact(
+                id=effect.effect_id,
+                what=effect.tool,
+                outcome="unknown",
+                reference=effect.reference,
+                data=_state(effect),
+                origin="effect",
+            )
             for effect in effects
             if not effect.state.settled
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -69,6 +70,7 @@ class Tenure(Generic[T]):
         self.delegations = Delegations(hold, payload.salt, task.given)
         self.turns = Turns(self)
         self._refused_tools = 0
+        self._one_undoing = asyncio.Lock()
 
     @property
     def asked(self) -> bool:
@@ -226,16 +228,20 @@ class Tenure(Generic[T]):
     async def compensate(self, scope: str | None = None, *, timeout: float | None = 30) -> Compensation:
         """Undo the effects of this task, or of one :meth:`scope` of it, the newest first, each on its own.
 
-        What is in doubt is found out first. Safe to ask again, also after a crash: nothing is undone twice. What could
-        not be undone here goes on being tried by the worker's reconciler, and a person is asked in the end.
+        Effects that this tenure is just performing are waited for, and what is in doubt is found out first. Safe to ask
+        again, also after a crash: nothing is undone twice. What could not be undone here goes on being tried by the
+        worker's reconciler, and a person is asked in the end.
 
         Args:
-            timeout: seconds for one call of a provider.
+            timeout: seconds for one call of a provider, and for what is just being performed.
 
         Raises:
             Refused: ``retiring``. Fenced: the tenure is not valid any more.
         """
-        return await Undoing(self.hold, timeout=timeout).run(scope)
+        self.hold.check_open()
+        async with self._one_undoing:
+            await self.effects.answered(timeout)
+            return await Undoing(self.hold, timeout=timeout).run(scope)
 
     @property
     def out_of_bounds(self) -> bool:

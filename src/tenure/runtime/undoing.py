@@ -144,26 +144,50 @@ class Undoing:
         if not pv.can(provider, "compensate"):
             return _told(effect, f"{effect.provider} cannot undo it.", NextAction.ASK)
         try:
-            return _told(await self._tried(provider, effect))
+            effect = await self._tried(provider, effect)
         except RefusedError as error:
             return _told(effect, str(error), error.next_action)
+        return _told(effect, said=await self._said(effect))
 
     async def _tried(self, provider: pv.Provider, effect: Effect) -> Effect:
         """Undo it, and where that is known to have failed try again, within bounds."""
+        effect = await self._looked_back(provider, effect)
         for attempt in range(TRIES):
+            if is_undone(effect) or effect.state not in (E.CONFIRMED, E.ATTESTED, *UNDOING):
+                break
             if attempt:
                 await asyncio.sleep(jitter(PAUSE * 2**attempt))
-            if effect.state is E.COMPENSATING and pv.can(provider, "lookup_compensation"):
-                effect = await self._calls.look(provider, effect, Purpose.LOOKUP, self._timeout) or effect
-                if is_undone(effect):
-                    return effect
+            before = effect.version
             tried = await self._calls.compensate(provider, effect, self._timeout)
-            if tried is None:
-                return effect
-            effect = tried
-            if effect.state not in UNDOING:
-                return effect
+            # Where the call is not to be made, somebody else may be at it: what is told is what the books say by now.
+            effect = await self._looked_back(provider, tried or await self._read_again(effect))
+            if effect.version == before:
+                break
         return effect
+
+    async def _looked_back(self, provider: pv.Provider, effect: Effect) -> Effect:
+        """An effect whose undoing is in doubt, after its provider was asked what became of it."""
+        if effect.state is not E.COMPENSATING or not pv.can(provider, "lookup_compensation"):
+            return effect
+        looked = await self._calls.look(provider, effect, Purpose.LOOKUP, self._timeout)
+        return looked or await self._read_again(effect)
+
+    async def _read_again(self, effect: Effect) -> Effect:
+        found = await self._hold.books.effects(self._hold.task_id)
+        return next((each for each in found if each.effect_id == effect.effect_id), effect)
+
+    async def _said(self, effect: Effect) -> str:
+        """What the provider said last of an effect that is not undone; empty when that tells nothing."""
+        if is_undone(effect):
+            return ""
+        body = await self._calls.evidence_of(effect)
+        seen = body.value() if body is not None else None
+        words = (
+            (seen.get(name) for name in ("reason", "error", "inconclusive", "not_sent"))
+            if isinstance(seen, dict)
+            else ()
+        )
+        return str(next((each for each in words if each), ""))
 
 
 _WHY = {
@@ -173,10 +197,13 @@ _WHY = {
 }
 
 
-def _told(effect: Effect, reason: str = "", next_action: NextAction = NextAction.USE_RESULT) -> Undone:
+def _told(
+    effect: Effect, reason: str = "", next_action: NextAction = NextAction.USE_RESULT, *, said: str = ""
+) -> Undone:
     undone = is_undone(effect)
     if not undone and not reason:
         reason, next_action = _WHY.get(effect.state, (f"It is {effect.state}.", NextAction.ASK))
+        reason = f"{reason} {said}".rstrip()
     return Undone(
         effect_id=effect.effect_id,
         tool=effect.tool,
