@@ -1,15 +1,30 @@
 """Reported failures of what runs elsewhere and of silent speakers: CA-07 and TA-05."""
 
 import asyncio
+from copy import copy
 from typing import Any
 
 import pytest
 
-from tenure import Accepted, Cancelled, Complete, Confirmed, Failed, Policy, Provider, Result, Settings, Team, Tenure
+from tenure import (
+    Accepted,
+    Cancelled,
+    Complete,
+    Confirmed,
+    Declined,
+    Failed,
+    Policy,
+    Provider,
+    Result,
+    Settings,
+    Team,
+    Tenure,
+)
 from tenure.ledger import Ledger
 from tenure.protocol import events as ev
 from tenure.protocol.vocabulary import EvidenceKind, Gate, Phase, WorkEnd
 from tenure.runtime.residual import watch_residual
+from tenure.runtime.works import RemoteFailed
 from tests.runtime.harness import events, in_phase, until
 
 QUICK = Policy(name="quick", grace_ms=300)
@@ -155,6 +170,79 @@ async def test_ca_07_of_critical_work_that_goes_on_a_person_is_asked(ledger: Led
         assert "remote k-1" in [work.name for work in task.works]
         remote.state = "cancelled"
         assert await watch_residual(ledger, {"remote": remote}, by="w2") <= 1
+
+
+class Unstoppable(Provider):
+    """A remote agent that has no way to be cancelled."""
+
+    name = "remote"
+
+    async def status(self, reference: str) -> Any:
+        return Accepted(reference)
+
+
+class Refusing(Remote):
+    """One that says no."""
+
+    async def stop(self, reference: str) -> Any:
+        return Declined("not cancelable in this state")
+
+
+@pytest.mark.parametrize(
+    ("remote", "reply", "outcome"),
+    [
+        (Remote("empty"), "accepted", None),
+        (Remote("lost"), "unknown", None),
+        (Refusing(), "refused", None),
+        (Unstoppable(), "not_supported", None),
+        (Remote("ends"), "ended", WorkEnd.CANCELLED),
+        (Remote(state="completed"), "ended", WorkEnd.RETURNED),
+        (Remote(state="failed"), "ended", WorkEnd.RAISED),
+    ],
+    ids=["an empty hook", "lost", "refused", "not supported", "ends", "completed before", "failed before"],
+)
+async def test_ca_07_the_reply_to_a_cancellation_states_what_is_known(
+    ledger: Ledger, remote: Any, reply: str, outcome: WorkEnd | None
+) -> None:
+    """CA-07: accepted, not supported, already terminal. Only what the status shows is an end."""
+    remote = copy(remote)
+    team = Team("t", ledger=ledger, providers=[remote])
+
+    @team.agent
+    async def caller(own: Tenure[Any]) -> Complete[Any]:
+        work = own.remote(remote, "k-1", policy=QUICK)
+        told = await work.stop()
+        task = await ledger.task(own.task_id)
+        assert task is not None
+        kept = [[str(each.state), each.delivered] for each in task.works]
+        return Complete([told, work.outcome.how if work.outcome else None, kept if told != "ended" else None])
+
+    async with team.worker(reconcile=False):
+        handle = await team.submit(goal="g")
+        value = (await handle.result(20)).value
+    assert value[:2] == [reply, outcome]
+    if outcome is None:
+        assert value[2] == [["cancel_requested", reply == "accepted"]], "asked, and known to have arrived or not"
+        assert await stopped(ledger, handle.task_id) == []
+        assert len(await ledger.residual()) == 1, "never shown as cancelled"
+    else:
+        assert await stopped(ledger, handle.task_id) == [(str(outcome), "status")], "once"
+
+
+@pytest.mark.parametrize("state", ["cancelled", "failed"])
+async def test_ca_07_what_did_not_return_is_no_result(ledger: Ledger, state: str) -> None:
+    """CA-07 (c): completed or cancelled and never both; who waits for the work is not told that it returned nothing."""
+    remote = Remote(state=state)
+    team = Team("t", ledger=ledger, providers=[remote])
+
+    @team.agent
+    async def caller(own: Tenure[Any]) -> Complete[Any]:
+        with pytest.raises(RemoteFailed):
+            await own.remote(remote, "k-1", policy=QUICK)
+        return Complete("told")
+
+    async with team.worker(reconcile=False):
+        assert (await (await team.submit(goal="g")).result(20)).value == "told"
 
 
 # --- TA-05 ----------------------------------------------------------------------------------------------------------

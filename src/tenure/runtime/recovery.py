@@ -14,11 +14,11 @@ from msgspec import Struct
 from tenure.errors import Refused, TenureError
 from tenure.ledger import Instance, Ledger, root_of
 from tenure.protocol import commands as cmd
-from tenure.protocol.state import Locator, Task
+from tenure.protocol.state import Task
 from tenure.protocol.vocabulary import DIES_WITH_PROCESS
 from tenure.runtime.ids import new_id
 from tenure.runtime.jobs import process_alive
-from tenure.runtime.residual import GONE, close_work, group_gone
+from tenure.runtime.residual import GONE, close_work, group_gone, place_of
 
 
 class Recovery(Struct, frozen=True, kw_only=True):
@@ -71,8 +71,7 @@ async def free_name(ledger: Ledger, name: str) -> None:
 
 async def _observed_dead(instance: Instance) -> bool:
     """Whether the process is *seen* to be gone; silence is not enough."""
-    locator = Locator(host=instance.host, boot=instance.boot, pid=instance.pid, started=instance.started)
-    return await asyncio.to_thread(process_alive, locator) is False
+    return await asyncio.to_thread(process_alive, place_of(instance)) is False
 
 
 async def _recover_task(ledger: Ledger, task_id: str, instance: Instance, by: str) -> bool:
@@ -90,7 +89,7 @@ async def _recover_task(ledger: Ledger, task_id: str, instance: Instance, by: st
     task = await ledger.task(task_id)
     if task is None:
         return True
-    await _recover_groups(ledger, task, instance.instance_id, by)
+    await _recover_groups(ledger, task, instance, by)
     return instance.instance_id not in set(await _holders(ledger, task_id))
 
 
@@ -114,8 +113,8 @@ async def _holders(ledger: Ledger, task_id: str) -> list[str]:
     return holders
 
 
-async def _recover_groups(ledger: Ledger, task: Task, instance_id: str, by: str) -> None:
+async def _recover_groups(ledger: Ledger, task: Task, instance: Instance, by: str) -> None:
     """A process group that is seen to be gone has ended; one that is alive, or cannot be seen, stays on the books."""
     for work in task.works:
-        if work.instance == instance_id and await group_gone(work):
+        if work.instance == instance.instance_id and await group_gone(work, instance):
             await close_work(ledger, task, work, GONE, by=by)

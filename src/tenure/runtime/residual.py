@@ -7,7 +7,8 @@ is gone. Remote work is seen from wherever its provider can be asked. What nobod
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -20,10 +21,14 @@ from tenure.protocol.vocabulary import EvidenceKind, WorkEnd, WorkKind, WorkStat
 from tenure.runtime import provider as pv
 from tenure.runtime.content import to_body
 from tenure.runtime.ids import new_id
-from tenure.runtime.jobs import process_alive, survivors_of
+from tenure.runtime.jobs import comparable, process_alive, survivors_of
 
 PAGE = 100
 STATUS_SECONDS = 10.0
+AT_ONCE = 16
+
+
+T = TypeVar("T")
 
 
 class Ended(Struct, frozen=True, kw_only=True):
@@ -37,29 +42,30 @@ class Ended(Struct, frozen=True, kw_only=True):
 async def watch_residual(ledger: Ledger, providers: Mapping[str, pv.Provider], *, by: str) -> int:
     """Close the residual works whose end can be seen from this process; returns how many were.
 
+    Several are looked at at the same time: a provider that does not answer holds up few of the others.
+
     Raises:
         Unavailable: the ledger does not answer.
     """
     closed = 0
     running: dict[str, Instance] | None = None
-    async for row in residual_rows(ledger):
-        for work in row.task.works:
-            if work.state is not WorkState.RESIDUAL:
-                continue
-            if running is None:
-                running = {each.instance_id: each for each in await ledger.instances(open_only=True)}
-            ended = await _seen(work, running.get(work.instance), providers)
-            if ended is not None:
-                closed += await close_work(ledger, row.task, work, ended, by=by)
+    async for rows in residual_pages(ledger):
+        if running is None:
+            running = {each.instance_id: each for each in await ledger.instances(open_only=True)}
+        left = [(row.task, work) for row in rows for work in row.task.works if work.state is WorkState.RESIDUAL]
+        for some in batched(left, AT_ONCE):
+            seen = await asyncio.gather(*(_seen(work, running.get(work.instance), providers) for _, work in some))
+            for (task, work), ended in zip(some, seen, strict=True):
+                if ended is not None:
+                    closed += await close_work(ledger, task, work, ended, by=by)
     return closed
 
 
-async def residual_rows(ledger: Ledger) -> AsyncIterator[TaskRow]:
-    """Every task with residual work, in order."""
+async def residual_pages(ledger: Ledger) -> AsyncIterator[list[TaskRow]]:
+    """Every task with residual work, in order, page by page."""
     after = 0
     while rows := await ledger.residual(after=after, limit=PAGE):
-        for row in rows:
-            yield row
+        yield rows
         after = rows[-1].position
 
 
@@ -85,9 +91,16 @@ async def close_work(ledger: Ledger, task: Task, work: Work, ended: Ended, *, by
     return True
 
 
-async def group_gone(work: Work) -> bool:
-    """Whether a process group is *seen* to be gone: nothing of it is found on its host, on the same boot or a later."""
-    if work.kind is not WorkKind.PROCESS or work.locator is None:
+async def group_gone(work: Work, instance: Instance | None) -> bool:
+    """Whether a process group is *seen* to be gone: nothing of it is found on its host, on the same boot or a later.
+
+    ``instance`` started it: where that was is known also of a group that it had no time to locate.
+    """
+    if work.kind is not WorkKind.PROCESS:
+        return False
+    if instance is not None and await asyncio.to_thread(comparable, place_of(instance)) is False:
+        return True  # the host was started anew
+    if work.locator is None:
         return False
     return await asyncio.to_thread(survivors_of, work.locator, work.work_id) == ()
 
@@ -98,12 +111,13 @@ GONE = Ended(how=WorkEnd.VANISHED, evidence=EvidenceKind.GONE)
 async def _seen(work: Work, instance: Instance | None, providers: Mapping[str, pv.Provider]) -> Ended | None:
     if work.kind is WorkKind.REMOTE:
         return await _status(work, providers)
-    if instance is not None and await asyncio.to_thread(process_alive, _place(instance)) is True:
+    if instance is not None and await asyncio.to_thread(process_alive, place_of(instance)) is True:
         return None  # the process that started it watches it still, and will say how it ended
-    return GONE if await group_gone(work) else None
+    return GONE if await group_gone(work, instance) else None
 
 
-def _place(instance: Instance) -> Locator:
+def place_of(instance: Instance) -> Locator:
+    """Where an instance runs, or ran."""
     return Locator(host=instance.host, boot=instance.boot, pid=instance.pid, started=instance.started)
 
 
@@ -114,7 +128,17 @@ async def _status(work: Work, providers: Mapping[str, pv.Provider]) -> Ended | N
     if provider is None or not pv.can(provider, "status"):
         return None
     found = await remote_end(provider, work.locator.reference)
-    return None if found is None else Ended(how=found[0], evidence=EvidenceKind.STATUS, result=to_body(found[1]))
+    if found is None:
+        return None
+    return Ended(how=found[0], evidence=EvidenceKind.STATUS, result=body_of(found[1]))
+
+
+def body_of(value: object) -> Body | None:
+    """What a work brought, for whoever owns the task next; ``None`` when there is nothing, or it has no JSON form."""
+    try:
+        return None if value is None else to_body(value)
+    except Refused:
+        return None
 
 
 async def remote_end(provider: pv.Provider, reference: str) -> tuple[WorkEnd, object] | None:
@@ -122,7 +146,7 @@ async def remote_end(provider: pv.Provider, reference: str) -> tuple[WorkEnd, ob
     try:
         async with asyncio.timeout(STATUS_SECONDS):
             answer = await provider.status(reference)  # type: ignore[attr-defined]  # an optional method, asked for before
-    except Exception:  # noqa: BLE001 - a status that cannot be had shows nothing
+    except (Exception, SystemExit):  # noqa: BLE001 - a status that cannot be had shows nothing
         return None
     match answer:
         case pv.Confirmed(value=value):
@@ -131,5 +155,12 @@ async def remote_end(provider: pv.Provider, reference: str) -> tuple[WorkEnd, ob
             return WorkEnd.RAISED, {"error": reason}
         case pv.Cancelled():
             return WorkEnd.CANCELLED, None
+        case pv.NotFound(final=True):
+            return WorkEnd.VANISHED, None
         case _:
             return None
+
+
+def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Parts of at most ``size``, in order."""
+    return (items[start : start + size] for start in range(0, len(items), size))

@@ -31,7 +31,7 @@ from tenure.runtime.payloads import InFlight
 from tenure.runtime.provider import Provider
 from tenure.runtime.turns import Answered, Asked, Nudged, Turns, nudge_text
 from tenure.runtime.undoing import Compensation, Undoing
-from tenure.runtime.works import Work, Works, policy_of
+from tenure.runtime.works import RemoteWork, Work, Works, policy_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -109,7 +109,7 @@ class Tenure(Generic[T]):
 
     def remote(
         self, provider: Provider, reference: str, *, policy: str | Policy = "external", name: str = ""
-    ) -> Work[Any]:
+    ) -> RemoteWork:
         """Own what runs at a provider under its name for it, until the provider's ``status(reference)`` shows its end.
 
         Started by an :meth:`effect`, whose reference it has. At the end of the tenure the provider's

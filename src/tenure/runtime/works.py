@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from tenure.errors import Refused, TenureError
@@ -14,12 +15,13 @@ from tenure.protocol.settings import POLICIES, Policy
 from tenure.protocol.vocabulary import EvidenceKind, WorkEnd, WorkKind
 from tenure.runtime import provider as pv
 from tenure.runtime.background import background
-from tenure.runtime.content import to_body, words_of
+from tenure.runtime.content import words_of
 from tenure.runtime.hold import Hold
 from tenure.runtime.ids import new_id
 from tenure.runtime.jobs import CoroutineJob, Job, Outcome, ProcessJob, RemoteJob, Retired, ThreadJob, retire
 from tenure.runtime.jobs.pipes import Pipes
-from tenure.runtime.residual import remote_end
+from tenure.runtime.jobs.remote import Reply
+from tenure.runtime.residual import body_of, remote_end
 
 T = TypeVar("T")
 
@@ -40,7 +42,7 @@ def policy_of(policy: str | Policy, graph: Graph | None = None) -> Policy:
 
 
 class RemoteFailed(Exception):
-    """What its provider says of remote work that failed."""
+    """What its provider says of remote work that did not return: it failed, was cancelled, or is not there any more."""
 
 
 class Work(Generic[T]):
@@ -90,6 +92,32 @@ class Work(Generic[T]):
         return value
 
 
+class RemoteWork(Work[Any]):
+    """A handle of work that runs at a provider. Its result is what ``status`` says of it."""
+
+    def __init__(self, job: RemoteJob, started: asyncio.Task[None], hold: Hold) -> None:
+        """As :class:`Work`; requests to stop go on the books."""
+        super().__init__(job, started)
+        self._remote = job
+        self._hold = hold
+
+    async def stop(self) -> Reply:
+        """Ask its provider to end it, and say what is known of the request. None of it is an end but ``ended``.
+
+        ``accepted``: the provider has taken the request. ``refused``: it has not. ``not_supported``: it cannot be
+        asked. ``unknown``: no answer came. ``ended``: its status shows an end by now; :attr:`outcome` says which.
+        """
+        await asyncio.shield(self._started)
+        reply = await self._remote.ask()
+        if reply != "ended":
+            try:
+                await self._hold.say(cmd.CancelWork, work_id=self.work_id, delivered=reply == "accepted")
+            except Refused as error:
+                if error.code != "unknown_work":
+                    raise
+        return reply
+
+
 class Works:
     """Everything that one tenure has started and that has not been seen to end."""
 
@@ -129,7 +157,7 @@ class Works:
         chosen = self.admit(policy)
         return self._start(ProcessJob(argv, work_id=new_id("w"), name=name or argv[0], policy=chosen, **options))
 
-    def remote(self, provider: pv.Provider, reference: str, policy: str | Policy, name: str) -> Work[Any]:
+    def remote(self, provider: pv.Provider, reference: str, policy: str | Policy, name: str) -> RemoteWork:
         """Own what runs at a provider under its name for it."""
         if not pv.can(provider, "status"):
             raise Refused("misuse", f"{provider.name} has no status to ask for: its end could never be seen.")
@@ -140,22 +168,19 @@ class Works:
             if found is None:
                 return None
             how, value = found
-            return Outcome(how, error=RemoteFailed(value)) if how is WorkEnd.RAISED else Outcome(how, value=value)
-
-        async def stop() -> bool:
-            answer = await provider.stop(reference)  # type: ignore[attr-defined]  # optional, asked for before
-            return isinstance(answer, pv.Accepted | pv.Cancelled)
+            failed = RemoteFailed(value or str(how)) if how is not WorkEnd.RETURNED else None
+            return Outcome(how, value=None if failed else value, error=failed)
 
         job = RemoteJob(
             provider.name,
             reference,
             status=status,
-            stop=stop if pv.can(provider, "stop") else None,
+            stop=partial(_stop, provider, reference) if pv.can(provider, "stop") else None,
             work_id=new_id("w"),
             name=name or f"{provider.name} {reference}",
             policy=chosen,
         )
-        return self._start(job)
+        return RemoteWork(job, self._begin(job), self._hold)
 
     @property
     def running(self) -> bool:
@@ -242,10 +267,13 @@ class Works:
         return chosen
 
     def _start(self, job: Job) -> Work[Any]:
+        return Work(job, self._begin(job))
+
+    def _begin(self, job: Job) -> asyncio.Task[None]:
         task = background(self._book_and_start(job), name=f"start:{job.name}")
         self._starts.add(task)
         task.add_done_callback(self._starts.discard)
-        return Work(job, task)
+        return task
 
     async def _book_and_start(self, job: Job) -> None:
         """The books first: what runs without being on them could be forgotten."""
@@ -309,9 +337,16 @@ async def report_end(
 
 def result_body(outcome: Outcome) -> Body | None:
     """What a work brought, for whoever owns the task next; ``None`` when it has no JSON form."""
-    if outcome.error is not None:
-        return to_body({"error": words_of(outcome.error)})
-    try:
-        return None if outcome.value is None else to_body(outcome.value)
-    except Refused:
-        return None
+    return body_of(outcome.value if outcome.error is None else {"error": words_of(outcome.error)})
+
+
+async def _stop(provider: pv.Provider, reference: str) -> Reply:
+    """Ask for the end of remote work. What is no yes is a no, and what is no answer is not known."""
+    answer = await provider.stop(reference)  # type: ignore[attr-defined]  # optional, asked for before
+    match answer:
+        case pv.Accepted() | pv.Cancelled():
+            return "accepted"
+        case pv.Declined() | pv.Failed():
+            return "refused"
+        case _:
+            return "unknown"

@@ -2,7 +2,7 @@
 
 from tenure.runtime.jobs.base import Job, Outcome, outside
 from tenure.runtime.jobs.coroutine import CoroutineJob, watch_tasks
-from tenure.runtime.jobs.hosts import group_members, process_alive, survivors_of, this_host
+from tenure.runtime.jobs.hosts import comparable, group_members, process_alive, survivors_of, this_host
 from tenure.runtime.jobs.process import ProcessJob
 from tenure.runtime.jobs.remote import RemoteJob
 from tenure.runtime.jobs.retire import Retired, retire
@@ -16,6 +16,7 @@ __all__ = [
     "RemoteJob",
     "Retired",
     "ThreadJob",
+    "comparable",
     "group_members",
     "outside",
     "process_alive",
