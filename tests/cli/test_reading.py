@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from tenure.ledger import open_ledger
+from tenure.protocol.settings import CRITICAL
+from tenure.protocol.vocabulary import EffectState, EvidenceKind
+from tenure.testing.conformance import Driver
 from tests.cli.conftest import Tenure, write_lines
 
 MERGED = (" ok", "clean", "done", "success")
@@ -105,6 +108,22 @@ def test_show_says_what_a_handler_raised(shop: Path, tenure: Tenure) -> None:
     text = tenure("show", "t1").out
     assert "epoch 2 triage: execution.stopped; fail: RuntimeError: triage broke" in text
     assert "(raised): RuntimeError: triage broke" in text
+
+
+def test_show_says_in_words_what_is_in_the_way(folder: Path, tenure: Tenure) -> None:
+    async def wait_at_the_gate() -> None:
+        async with await asyncio.to_thread(open_ledger, f"sqlite:///{folder / 'tenure.db'}") as ledger:
+            speaker = Driver(ledger, "t")
+            await speaker.owned()
+            await speaker.intend("e-1", policy=CRITICAL)
+            await speaker.outcome("e-1", EffectState.IN_DOUBT, evidence=EvidenceKind.NONE)
+            await speaker.complete()
+
+    asyncio.run(wait_at_the_gate())
+    words = "e-1 refund is in doubt; policy critical needs it settled"
+    assert f"IN THE WAY   {words}\n" in tenure("show", "t").out
+    (blocker,) = tenure("show", "t", "--json").json["blocked_by"]
+    assert (blocker["id"], blocker["needs"], blocker["by"]) == ("e-1", "settled", "policy critical")
 
 
 def test_show_makes_residual_work_an_open_effect_and_a_missed_deadline_visible(folder: Path, tenure: Tenure) -> None:

@@ -4,12 +4,18 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tenure import Complete, InDoubt, Policy, Provider, Settings, Team, Tenure, Transfer
 from tenure.ledger import Ledger
+from tenure.protocol import commands as cmd
+from tenure.protocol import events as ev
 from tenure.protocol.settings import CRITICAL, EXTERNAL
-from tenure.protocol.vocabulary import Gate, Phase, Reason
-from tests.runtime.harness import BRIEF, in_phase, until
+from tenure.protocol.vocabulary import EffectState, Gate, Phase, Reason
+from tenure.runtime.blocking import blockers
+from tenure.runtime.facts import facts_of
+from tenure.testing.conformance import Driver
+from tests.runtime.harness import BRIEF, events, in_phase, until
 
 
 class Silent(Provider):
@@ -27,8 +33,8 @@ def paying(bank: Silent, ledger: Ledger, policy: Policy, gate: Gate, **settings:
 
     @team.agent(entry=True, may_transfer={"b": "it goes on"})
     async def a(own: Tenure[Any]) -> Transfer[Any] | Complete[Any]:
-        if own.payload.hop:
-            return Complete("came back")
+        if own.in_flight.effects:
+            return Complete([(fact.what, fact.data) for fact in own.in_flight.effects])
         outcome = await own.effect(bank, {"cents": 5}, key="A17", policy=policy, patience=0)
         return Transfer("b", gate=gate) if isinstance(outcome, InDoubt) else Complete("never")
 
@@ -80,6 +86,10 @@ async def test_a_gate_that_is_not_met_in_time_gives_the_task_back_with_the_reaso
         assert reasons.count(str(Reason.GATE_TIMEOUT)) >= 2, "the return, and then the completion that may not be"
         assert task.question is not None
         assert task.question.reason is Reason.GATE_TIMEOUT
+        (blocker,) = (await handle.facts()).blocked_by
+        assert (blocker.what, blocker.state, blocker.by) == ("bank", "in doubt", "policy critical"), (
+            "who is asked sees why"
+        )
 
 
 async def test_work_that_runs_on_is_named_where_the_edge_wants_it_stopped(ledger: Ledger) -> None:
@@ -114,3 +124,75 @@ async def test_work_that_runs_on_is_named_where_the_edge_wants_it_stopped(ledger
         assert (blocker.what, blocker.state, blocker.needs, blocker.by) == ("search", "residual", "stopped", "the gate")
         release.set()
         assert (await handle.result(20)).value == 0
+
+
+STOPS = Policy(name="stops", grace_ms=100, gate=Gate.STOPPED)
+THE_GATE, NOTHING = "the gate", ""
+
+
+@pytest.mark.parametrize("item", ["work", "effect"])
+@pytest.mark.parametrize(
+    ("policy", "gate", "of_work", "of_effect"),
+    [
+        (EXTERNAL, Gate.ROUTING_RETIRED, NOTHING, NOTHING),
+        (EXTERNAL, Gate.STOPPED, THE_GATE, NOTHING),
+        (EXTERNAL, Gate.SETTLED, THE_GATE, THE_GATE),
+        (STOPS, Gate.ROUTING_RETIRED, "policy stops", NOTHING),
+        (STOPS, Gate.STOPPED, THE_GATE, NOTHING),
+        (STOPS, Gate.SETTLED, THE_GATE, THE_GATE),
+        (CRITICAL, Gate.ROUTING_RETIRED, "policy critical", "policy critical"),
+        (CRITICAL, Gate.STOPPED, "policy critical", "policy critical"),
+        (CRITICAL, Gate.SETTLED, THE_GATE, THE_GATE),
+    ],
+)
+async def test_each_gate_names_exactly_what_keeps_the_ledger_from_granting(
+    ledger: Ledger, policy: Policy, gate: Gate, of_work: str, of_effect: str, item: str
+) -> None:
+    speaker = Driver(ledger)
+    await speaker.owned()
+    if item == "work":
+        await speaker.work("x", policy=policy)
+    else:
+        await speaker.intend("x", policy=policy)
+    decision = replace(await speaker.handoff("b"), gate=gate)
+    await speaker.own(cmd.Retire, decision=decision)
+    await speaker.own(cmd.Release, routes_retired=True)
+    receipt = await speaker.acknowledge("b", "w2")
+    by = of_work if item == "work" else of_effect
+    found = (await facts_of(ledger, "t")).blocked_by
+    assert (receipt.status, receipt.blocked_by) == (("gate", ("x",)) if by else ("done", ()))
+    assert tuple(one.id for one in found) == receipt.blocked_by, "what is shown is what the ledger waits for"
+    assert [one.by for one in found] == ([by] if by else [])
+    needs = {"work": ("residual", "stopped"), "effect": ("in doubt", "settled")}[item]
+    assert [(one.state, one.needs) for one in found] == ([needs] if by else [])
+
+
+@pytest.mark.parametrize("policy", [EXTERNAL, CRITICAL])
+async def test_an_end_waits_for_what_is_critical_and_names_it(ledger: Ledger, policy: Policy) -> None:
+    speaker = Driver(ledger)
+    await speaker.owned()
+    await speaker.intend("x", policy=policy)
+    receipt = await speaker.complete()
+    found = (await facts_of(ledger, "t")).blocked_by
+    assert tuple(one.id for one in found) == receipt.blocked_by == (("x",) if policy is CRITICAL else ())
+
+
+async def test_an_effect_that_is_settled_while_it_is_looked_at_is_in_the_way_no_more(ledger: Ledger) -> None:
+    speaker = Driver(ledger)
+    await speaker.owned()
+    await speaker.intend("x", policy=CRITICAL)
+    await speaker.complete()
+    before = await speaker.task()
+    await speaker.outcome("x", EffectState.CONFIRMED)
+    assert blockers(before, await ledger.effects("t", open_only=True)) == ()
+
+
+async def test_a_gate_that_an_edge_raised_gives_the_task_back_and_the_sender_sees_what_was_in_the_way(
+    ledger: Ledger,
+) -> None:
+    team = paying(Silent(), ledger, EXTERNAL, Gate.SETTLED, gate_ms=200)
+    async with team.worker(reconcile=False):
+        handle = await team.submit(goal="g")
+        assert (await handle.result(20)).value == [["bank", {"state": "in_doubt"}]]
+    hops = await events(ledger, handle.task_id, ev.HandoffEnded)
+    assert [str(one.reason) for one in hops] == ["gate_timeout"]

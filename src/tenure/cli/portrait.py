@@ -62,7 +62,7 @@ def _execution(picture: Picture, now: int) -> Iterator[str]:
     if picture.waits_on:
         yield f"waits for {picture.waits_on}, until {when(picture.wake_by)} at the latest"
     for blocker in picture.blocked_by:
-        yield f"WAITS for    {blocker}"
+        yield f"IN THE WAY   {blocker}"
     if facts.overdue_ms > 0:
         yield f"OVERDUE by {seconds(facts.overdue_ms)}: a deadline has passed, and no worker has acted on it"
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tenure.protocol.outside import Effect
 from tenure.protocol.state import Task
-from tenure.protocol.vocabulary import Gate, OfferState, WorkState
+from tenure.protocol.vocabulary import Gate, OfferState, Phase, WorkState
 
 
 class Blocker(Struct, frozen=True, kw_only=True):
@@ -16,7 +16,7 @@ class Blocker(Struct, frozen=True, kw_only=True):
 
     Attributes:
         id, what: the work or effect. state: how it stands. needs: ``stopped`` or ``settled``. by: what asks for that,
-            the edge (``gate``) or its own policy, by name.
+            the edge (``the gate``) or its own policy, by name.
     """
 
     id: str
@@ -30,17 +30,24 @@ class Blocker(Struct, frozen=True, kw_only=True):
 
 
 def gate_of(task: Task) -> Gate | None:
-    """The gate that a task waits at now: before a grant, or before its end. ``None`` while it waits at none."""
+    """The gate that a task stands at now; ``None`` while it stands at none.
+
+    That is before a grant, before its end, and while a person is asked, whose answer can lead to either.
+    """
     offer, tenure = task.offer, task.tenure
     if offer is not None and offer.state is OfferState.ACKNOWLEDGED:
         return offer.gate
-    if tenure is not None and tenure.retiring is not None and tenure.retiring.released:
+    released = tenure is not None and tenure.retiring is not None and tenure.retiring.released
+    if released or task.phase is Phase.ESCALATED:
         return Gate.ROUTING_RETIRED
     return None
 
 
 def blockers(task: Task, effects: Iterable[Effect]) -> tuple[Blocker, ...]:
-    """What is in the way of a task that waits at a gate; empty for one that does not."""
+    """What is in the way of a task that stands at a gate; empty for one that does not.
+
+    ``effects`` are read after the task. One that is not among them was settled in between, and is in the way no more.
+    """
     gate = gate_of(task)
     if gate is None:
         return ()
@@ -52,8 +59,8 @@ def blockers(task: Task, effects: Iterable[Effect]) -> tuple[Blocker, ...]:
             found.append(Blocker(id=work.work_id, what=work.name, state=str(work.state), needs="stopped", by=by))
     by_id = {effect.effect_id: effect for effect in effects}
     for note in task.effects:
-        if max(gate.rank, note.gate.rank) >= Gate.SETTLED.rank:
-            effect = by_id[note.effect_id]
+        effect = by_id.get(note.effect_id)
+        if effect is not None and max(gate.rank, note.gate.rank) >= Gate.SETTLED.rank:
             by = "the gate" if gate is Gate.SETTLED else f"policy {effect.policy.name}"
             state = str(effect.state).replace("_", " ")
             found.append(Blocker(id=note.effect_id, what=effect.tool, state=state, needs="settled", by=by))

@@ -106,7 +106,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     """Four facts, never one. ``answerable`` answers for everything that is open.
 
     ``delegations`` are children that have not ended: they act on their own, also after this task has ended.
-    ``blocked_by`` says what a gate waits for that the task stands at.
+    ``blocked_by`` says what is in the way at the gate that the task stands at: of a grant, of its end, or of what a
+    person who is asked can answer.
     """
 
     task_id: str
