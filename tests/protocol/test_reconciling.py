@@ -232,6 +232,21 @@ def test_evidence_that_comes_after_a_grant_takes_it_back() -> None:
         b.intend("e2", policy=EXTERNAL)
 
 
+def test_a_grant_is_used_up_when_another_task_has_taken_up_the_intent() -> None:
+    world = World()
+    b = granted(world)
+    b.delegate("t.k", "c")
+    world.ack("c", task_id="t.k").intend("e2", policy=EXTERNAL)
+    with world.refuses("effect_open"):
+        b.intend("e3", policy=EXTERNAL)
+    world.outcome("e2", E.CONFIRMED)
+    receipt = b.intend("e3", policy=EXTERNAL)
+    assert receipt.effect is not None
+    assert (receipt.status, receipt.effect.effect_id) == ("already", "e2")
+    with world.refuses("attempt_unsafe"):
+        b.apply("e1")
+
+
 # --- the contract ----------------------------------------------------------------------------------------------------
 
 

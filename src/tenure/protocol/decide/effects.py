@@ -40,7 +40,7 @@ def intend(draft: Draft, command: cmd.Intend) -> Verdict:
             raise Refused("intent_conflict", detail, effect=prior)
         if not prior.state.settled:
             raise Refused("effect_open", f"{prior.effect_id} is {prior.state}.", effect=prior)
-        if prior.state is not E.ABSENT and not prior.granted:
+        if not _over(prior):
             return draft.verdict("already", effect=prior)
         if prior.task_id == task.task_id:
             _approved(draft, command)
@@ -82,10 +82,15 @@ def _unsealed(draft: Draft, intent: str) -> int:
 
 
 def _prior(draft: Draft, intent: str) -> Effect | None:
-    """The effect that decides on a repeat: one whose outcome stands before one that is proven absent."""
+    """The effect that decides on a repeat: one whose outcome stands before one that may be made again."""
     priors = [effect for effect in draft.books.effects if effect.intent == intent]
     mine = draft.task.task_id
-    return min(priors, key=lambda effect: (effect.state is E.ABSENT, effect.task_id != mine), default=None)
+    return min(priors, key=lambda effect: (_over(effect), effect.task_id != mine), default=None)
+
+
+def _over(effect: Effect) -> bool:
+    """Whether nothing of an effect stands in the way of making it again: proven absent, or granted as such."""
+    return effect.state is E.ABSENT or effect.granted
 
 
 def _again(command: cmd.Intend, prior: Effect) -> cmd.AttemptEffect:
