@@ -112,6 +112,24 @@ def test_an_absent_effect_may_be_called_again_as_a_new_attempt() -> None:
     assert world.task.effects[0].state is E.INTENDED
 
 
+def test_an_absent_effect_that_is_wanted_in_another_scope_of_keys_is_another_effect() -> None:
+    world = World()
+    a = world.owned_by("a")
+    a.intend("e1", key_scope="live")
+    world.outcome("e1", E.ABSENT, K.NOT_SENT)
+    a.intend("e2", key_scope="test")
+    assert [(each.state, each.key_scope) for each in world.effects.values()] == [
+        (E.ABSENT, "live"),
+        (E.INTENDED, "test"),
+    ]
+    with world.refuses("attempt_unsafe"):
+        a.apply("e1", key_scope="live")
+    world.outcome("e2", E.ABSENT, K.NOT_SENT)
+    receipt = a.intend("e3", key_scope="test")
+    assert receipt.effect is not None
+    assert (receipt.effect.effect_id, receipt.effect.attempt.n) == ("e2", 2)
+
+
 def test_without_any_proof_no_further_call_is_allowed() -> None:
     world = World()
     a = lost_answer(world)

@@ -33,7 +33,7 @@ def intend(draft: Draft, command: cmd.Intend) -> Verdict:
     tenure, task = guards.acting_owner(draft, command), draft.task
     task.settings.check_policy(command.policy)
     _within_limits(draft, tenure, command)
-    prior = _prior(draft, command.intent)
+    prior = _prior(draft, command)
     if prior is not None:
         if prior.compared != command.compared:
             detail = "Another request was recorded for this key; ask for another effect with another key."
@@ -42,7 +42,8 @@ def intend(draft: Draft, command: cmd.Intend) -> Verdict:
             raise Refused("effect_open", f"{prior.effect_id} is {prior.state}.", effect=prior)
         if not _over(prior):
             return draft.verdict("already", effect=prior)
-        if prior.task_id == task.task_id:
+        # Where its key means nothing, it is another effect: who looks after it must ask where the call was made.
+        if (prior.task_id, prior.key_scope) == (task.task_id, command.key_scope):
             _approved(draft, command)
             _attempt(draft, prior, _again(command, prior))
             return draft.verdict(effect=draft.effects[prior.effect_id])
@@ -81,11 +82,11 @@ def _unsealed(draft: Draft, intent: str) -> int:
     return max(taken, default=0)
 
 
-def _prior(draft: Draft, intent: str) -> Effect | None:
+def _prior(draft: Draft, command: cmd.Intend) -> Effect | None:
     """The effect that decides on a repeat: one whose outcome stands before one that may be made again."""
-    priors = [effect for effect in draft.books.effects if effect.intent == intent]
-    mine = draft.task.task_id
-    return min(priors, key=lambda effect: (_over(effect), effect.task_id != mine), default=None)
+    priors = [effect for effect in draft.books.effects if effect.intent == command.intent]
+    here = (draft.task.task_id, command.key_scope)
+    return min(priors, key=lambda effect: (_over(effect), (effect.task_id, effect.key_scope) != here), default=None)
 
 
 def _over(effect: Effect) -> bool:
