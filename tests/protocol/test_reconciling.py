@@ -247,6 +247,13 @@ def test_a_grant_is_used_up_when_another_task_has_taken_up_the_intent() -> None:
         b.apply("e1")
 
 
+def test_a_call_cannot_bring_a_persons_word() -> None:
+    world = World()
+    in_doubt(world)
+    with world.refuses("evidence_insufficient"):
+        world.outcome("e1", E.ATTESTED, K.ATTESTATION)
+
+
 # --- the contract ----------------------------------------------------------------------------------------------------
 
 

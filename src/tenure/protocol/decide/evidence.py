@@ -142,6 +142,8 @@ def _speaks(effect: Effect, command: cmd.RecordOutcome, *, newest: bool) -> None
     """Refuse evidence of a kind that cannot show what it is brought for."""
     if command.state not in EVIDENCE[command.evidence]:
         raise Refused("evidence_insufficient", f"{command.evidence} does not speak for {command.state}.")
+    if command.evidence is EvidenceKind.ATTESTATION:
+        raise Refused("evidence_insufficient", "No call shows it: a person attests what was found, at a version.")
     sources = EVIDENCE_FROM.get(command.evidence)
     if newest and sources is not None and effect.attempt.purpose not in sources:
         raise Refused("evidence_insufficient", f"A call to {effect.attempt.purpose} cannot show {command.evidence}.")
