@@ -226,11 +226,24 @@ def test_ef_05_a_person_ends_an_undoing_that_nothing_else_can_end(finding: Findi
     world.attest("e1", finding=finding)
     assert (world.effects["e1"].state, world.effects["e1"].finding) == (E.ATTESTED, finding)
     if finding is Finding.PRESENT:
-        a.undo("e1")
-        assert (world.effects["e1"].state, world.effects["e1"].undo) == (E.COMPENSATING, 2)
+        with world.refuses("attempt_unsafe"):
+            a.undo("e1")  # the first may land yet
     else:
         with world.refuses("wrong_phase"):
             a.undo("e1")
+
+
+def test_what_is_still_there_is_undone_again_only_where_no_earlier_undoing_can_land() -> None:
+    world = World()
+    paid(world).undo("e1", in_flight_ms=5_000)
+    world.dies("a1")
+    b = world.ack("a", "a2")
+    world.attest("e1", finding=Finding.PRESENT)
+    with world.refuses("attempt_unsafe"):
+        b.undo("e1")
+    world.now += 5_000
+    b.undo("e1")
+    assert (world.effects["e1"].state, world.effects["e1"].undo) == (E.COMPENSATING, 2)
 
 
 def test_what_a_person_has_undone_by_hand_is_attested_as_undone() -> None:

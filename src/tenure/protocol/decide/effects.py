@@ -162,6 +162,24 @@ def _may_undo(draft: Draft, effect: Effect) -> None:
         raise Refused("wrong_phase", f"It was attested as {effect.finding}.", effect=effect)
     if effect.state is E.COMPENSATING and not inside_window(effect, draft.now):
         raise Refused("attempt_unsafe", "Another call could undo it twice.", effect=effect)
+    if effect.state is E.ATTESTED and effect.undo:
+        # That it was still there when a person looked does not keep an earlier compensation from landing yet.
+        refuse_while_landing(effect, draft.now)
+
+
+def refuse_while_landing(effect: Effect, now: int) -> None:
+    """Refuse to act again on a person's word alone: no person can tell what is still on its way.
+
+    Raises:
+        Refused: ``attempt_unsafe``.
+    """
+    if effect.senders or not effect.dead_at:
+        senders = ", ".join(effect.senders)
+        raise Refused(
+            "attempt_unsafe", f"{senders} may still send it: its process was not observed dead.", effect=effect
+        )
+    if now <= effect.dead_at + effect.in_flight_ms:
+        raise Refused("attempt_unsafe", "What was sent may still land: the in-flight limit is not over.", effect=effect)
 
 
 def _alone(draft: Draft, effect: Effect) -> bool:

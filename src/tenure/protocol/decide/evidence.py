@@ -7,7 +7,7 @@ from tenure.protocol import commands as cmd
 from tenure.protocol import events as ev
 from tenure.protocol.decide import guards
 from tenure.protocol.decide.draft import Draft, Verdict
-from tenure.protocol.decide.effects import UNDOING, next_look, orphaned
+from tenure.protocol.decide.effects import UNDOING, next_look, orphaned, refuse_while_landing
 from tenure.protocol.decide.guards import loaded_effect
 from tenure.protocol.decide.working import after_settling
 from tenure.protocol.evidence import EVIDENCE, EVIDENCE_FROM, FINDINGS, SHOWN_BY
@@ -107,13 +107,7 @@ def _may_grant(draft: Draft, effect: Effect, command: cmd.Attest) -> None:
     """A person may stand in for a look-up that found nothing, not for the proof that nothing can land any more."""
     if command.finding is not Finding.ABSENT:
         raise Refused("invalid", "Only what is absent can be tried again.")
-    if effect.senders or not effect.dead_at:
-        senders = ", ".join(effect.senders)
-        raise Refused(
-            "attempt_unsafe", f"{senders} may still send it: its process was not observed dead.", effect=effect
-        )
-    if draft.now <= effect.dead_at + effect.in_flight_ms:
-        raise Refused("attempt_unsafe", "What was sent may still land: the in-flight limit is not over.", effect=effect)
+    refuse_while_landing(effect, draft.now)
 
 
 def _attested(draft: Draft, effect: Effect, command: cmd.Attest, state: EffectState, evidence: EvidenceKind) -> None:
