@@ -256,6 +256,26 @@ def test_evidence_that_agrees_with_a_settled_state_moves_nothing(state: EffectSt
     assert (effect(world).state, world.said()) == (state, ())
 
 
+def test_that_one_of_several_requests_did_not_leave_is_no_dispute() -> None:
+    world = World()
+    a = with_effect(world, idempotent_ms=60_000)
+    world.expire()
+    world.ack("a", "a2").apply("e1")
+    world.outcome("e1", E.CONFIRMED)
+    late = world.outcome("e1", E.ABSENT, K.NOT_SENT, attempt=1, instance="a1", epoch=a.epoch)
+    assert (late.status, effect(world).state) == ("late", E.CONFIRMED)
+
+
+def test_that_the_only_request_did_not_leave_contradicts_what_was_found() -> None:
+    world = World()
+    a = with_effect(world)
+    world.expire()
+    world.reconcile("e1")
+    world.outcome("e1", E.CONFIRMED, K.LOOKUP)
+    world.outcome("e1", E.ABSENT, K.NOT_SENT, attempt=1, instance="a1", epoch=a.epoch)
+    assert effect(world).state is E.DISPUTED
+
+
 def test_the_late_refusal_of_a_sealed_key_is_no_dispute() -> None:
     world = World()
     with_effect(world)

@@ -228,6 +228,8 @@ def _contradiction(effect: Effect, command: cmd.RecordOutcome) -> tuple[EffectSt
         return ()
     if command.attempt < effect.first and command.state not in POSITIVE:
         return ()  # that its sealed key was refused was known before it was done under another
+    if command.evidence is EvidenceKind.NOT_SENT and (effect.sends > 1 or effect.undo):
+        return ()  # that one request did not leave says nothing of the others
     other_reference = bool(
         command.reference and effect.reference and command.reference != effect.reference and command.state in POSITIVE
     )
