@@ -20,8 +20,8 @@ class Service:
 
     Attributes:
         faults: what to do with the next requests, one each: ``slow`` (acts, answers too late), ``500`` (acts, says
-            500), ``409``, ``429``, ``503`` (not done, too early), ``401``, ``403``, ``404`` (turned away before the key
-            is looked at), ``302`` (elsewhere).
+            500), ``409``, ``429``, ``503`` (not done, too early), other 4xx (turned away before the key is looked
+            at), ``302`` (elsewhere), ``null`` (acts, names no id).
         payments, refunds: what has happened, by key. taken, refunded: the same in order, requests and references.
         seen: (method, path, key, body) of every request.
     """
@@ -72,7 +72,7 @@ class Service:
         key, wanted, fault = await self._note(request)
         if fault in ("409", "429", "503"):
             return Response("too early", int(fault), {"Retry-After": "0.01"})
-        if fault in ("401", "403", "404"):
+        if fault.startswith("4"):
             return Response("at the door", int(fault))
         if fault == "302":
             return Response("", 302, {"Location": "/payments"})

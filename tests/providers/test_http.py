@@ -8,8 +8,9 @@ import httpx2
 import pytest
 
 from tenure import Accepted, Complete, Confirmed, Declined, Done, Inconclusive, NotFound, NotSent, Sealed, Team, Tenure
+from tenure.errors import Refused
 from tenure.protocol.vocabulary import EffectState
-from tenure.providers.http import Endpoint, Http, Keys, Offers, Reading
+from tenure.providers.http import AHEAD, Endpoint, Http, Keys, Offers, Reading
 from tenure.runtime.provider import can
 from tests.providers.service import Service, breaking, serving
 
@@ -281,3 +282,69 @@ async def test_an_effect_whose_answer_was_lost_is_done_once_and_confirmed(servic
     assert isinstance(found[0], Done)
     assert (effect.state, len(service.payments), len(service.seen)) == (EffectState.CONFIRMED, 1, 2)
     await bank.aclose()
+
+
+# --- what a repeat, or an empty name, does not show -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", sorted(AHEAD))
+async def test_a_refusal_ahead_of_the_key_says_nothing_of_the_request_before(
+    service: Service, bank: Http, status: int
+) -> None:
+    service.faults = ["500", str(status)]
+    assert await bank.apply({"cents": 5}, key="k-1") == Inconclusive("answered 500")
+    assert await bank.apply({"cents": 5}, key="k-1", repeat=True) == Inconclusive(f"answered {status}")
+    service.faults = ["503", str(status)]
+    assert await bank.apply({"cents": 5}, key="k-2", repeat=False) == Inconclusive(f"answered {status}")
+    service.faults = [str(status)]
+    assert isinstance(await bank.apply({"cents": 5}, key="k-3", repeat=False), Declined), "the only request was refused"
+    assert list(service.payments) == ["k-1"]
+
+
+async def test_ef_03_a_token_that_expired_before_the_repeat_refuses_nothing_that_was_done(service: Service) -> None:
+    bank = Http("bank", service.base, "/payments", keys=Keys(kept_for=DAY), timeout=0.5)
+    service.faults = ["500", "401", "401"]
+    team = Team("t", providers=[bank])
+
+    @team.agent
+    async def clerk(own: Tenure[Any]) -> Complete[Any]:
+        found = await own.effect(bank, {"cents": 5}, key="A17", patience=5)
+        return Complete(type(found).__name__)
+
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        assert (await handle.result(20)).value == "Done"
+    assert list(service.payments.values()) == [{"cents": 5}]
+    await bank.aclose()
+
+
+async def test_without_its_reference_nothing_is_asked_or_undone_by_it(service: Service) -> None:
+    offers = Offers(
+        lookup=Endpoint("/payments/{reference}", "GET"), compensate=Endpoint("/payments/{reference}", "DELETE")
+    )
+    bank = Http("bank", service.base, "/payments", offers=offers)
+    for method in (bank.lookup, bank.compensate):
+        assert method is not None
+        with pytest.raises(NotSent, match="reference"):
+            await method({"reference": "theirs"}, key="k-1")
+    assert service.seen == [], "the path of all payments would have been another request"
+    await bank.aclose()
+
+
+async def test_key_and_reference_are_not_taken_from_the_request(service: Service, bank: Http) -> None:
+    assert bank.lookup is not None
+    await bank.apply({"cents": 5}, key="k-1")
+    assert isinstance(await bank.lookup({"key": "k-1"}, key="k-2"), NotFound)
+
+
+async def test_a_202_is_no_confirmation_and_a_job_needs_somebody_who_reads_how_it_stands(service: Service) -> None:
+    plain = Http("jobs", service.base, "/jobs")
+    assert await plain.apply({}, key="k-1") == Inconclusive("answered 202")
+    await plain.aclose()
+    with pytest.raises(Refused, match="judge"):
+        Http("jobs", service.base, "/jobs", offers=OFFERS, reading=Reading(job=True))
+
+
+async def test_a_reference_that_is_null_is_none(service: Service, bank: Http) -> None:
+    service.faults = ["null"]
+    assert await bank.apply({"cents": 5}, key="k-1") == Confirmed({"id": None}, "")

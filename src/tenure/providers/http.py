@@ -3,9 +3,9 @@
 ================================================  =========================================================
 the service                                       the evidence
 ================================================  =========================================================
-2xx                                               ``Confirmed``; 202 of a job ``Accepted``
-a status that refuses (:data:`REFUSALS`)          ``Declined``: it was not done. Where keys are kept and a request
-                                                  may be sent again, only :data:`REFUSALS_OF_A_KEY`
+2xx                                               ``Confirmed``; 202 of a job ``Accepted``, of none ``Inconclusive``
+a status that refuses (:data:`REFUSALS`)          ``Declined``: it was not done
+one of :data:`AHEAD` to a repeat                  ``Inconclusive``: the request before may have been done
 409: a request with the key is in flight          waited for, then asked again; at last ``Inconclusive``
 422: the key has met another request              ``Inconclusive``: nothing of this one, a person has to look
 429 and 503                                       sent again after ``Retry-After`` where the key allows it
@@ -36,10 +36,9 @@ from tenure.runtime.provider import Answer, Provider
 REFUSALS = frozenset({400, 401, 402, 403, 404, 405, 406, 410, 411, 413, 414, 415, 451})
 """Statuses by which a service says that it has not done what it was asked for."""
 
-REFUSALS_OF_A_KEY = frozenset({400, 402, 410, 415, 451})
-"""Those of a service that keeps keys. A request that is sent again may be turned away at the door, by a gateway, an
-expired right or a route that is gone (401, 403, 404, 413, …): nobody has looked at the key then, and the first request
-may well have been done."""
+AHEAD = frozenset({400, 401, 403, 404, 405, 406, 411, 413, 414, 415})
+"""Refusals that a service, or what stands before it, may give before it has looked for the key. After a request whose
+fate is not known they say nothing of that one: a token may have expired since, a route be gone."""
 
 OTHER_REQUEST = 422
 """The status for a key that was used with another request."""
@@ -102,7 +101,8 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     Attributes:
         reference: field that names the effect there. job: 202 means that a job was taken on.
-        refusals: statuses by which the service itself refuses; by default as :data:`REFUSALS` says.
+        refusals: statuses by which the service itself refuses, also a repeat; by default those of :data:`REFUSALS`, and
+            of a repeat not those of :data:`AHEAD`.
         judge: reads answers that need more than a status.
     """
 
@@ -141,8 +141,14 @@ class Http(Provider):
         timeout: float = 20,
         in_flight_limit: float = 0,
     ) -> None:
-        """Nothing is connected before the first request."""
-        offers, keys = offers or Offers(), keys or Keys()
+        """Nothing is connected before the first request.
+
+        Raises:
+            Refused: ``misuse`` for jobs that are looked up without a ``judge``: a status does not tell whether one ended.
+        """
+        offers, keys, reading = offers or Offers(), keys or Keys(), reading or Reading()
+        if reading.job and offers.lookup and reading.judge is None:
+            raise Refused("misuse", f"{name}: how a job stands is in the body of an answer; give a judge that reads it.")
         self.name = name
         self.idempotent_for = keys.kept_for
         self.undo_idempotent_for = keys.undo_kept_for
@@ -153,7 +159,7 @@ class Http(Provider):
         self._header = keys.header
         self._headers = dict(headers or {})
         self._timeout = timeout
-        self._reading = reading or Reading()
+        self._reading = reading
         self._met_another: set[str] = set()
         self._client: httpx2.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -164,9 +170,9 @@ class Http(Provider):
         self.compensate = self._undoing(offers.compensate)
         self.seal = self._sealing(offers.seal)
 
-    async def apply(self, request: Any, *, key: str) -> Answer:
-        """Ask for it under its key."""
-        return await self._act(self._apply, request, key, "", again=self.idempotent_for > 0)
+    async def apply(self, request: Any, *, key: str, repeat: bool | None = None) -> Answer:
+        """Ask for it under its key. Where nobody says whether it is a ``repeat``, and keys are kept, it may be one."""
+        return await self._act(self._apply, request, key, "", again=self.idempotent_for > 0, repeat=repeat)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -177,8 +183,9 @@ class Http(Provider):
     # --- the optional methods -----------------------------------------------------------------------------------
 
     def _undoing(self, endpoint: Endpoint | None) -> Method | None:
-        async def call(request: Any, *, key: str, reference: str = "") -> Answer:
-            return await self._act(endpoint, request, key, reference, again=self.undo_idempotent_for > 0)
+        async def call(request: Any, *, key: str, reference: str = "", repeat: bool | None = None) -> Answer:
+            again = self.undo_idempotent_for > 0
+            return await self._act(endpoint, request, key, reference, again=again, repeat=repeat)
 
         return call if endpoint else None
 
@@ -220,7 +227,9 @@ class Http(Provider):
 
     # --- requests -----------------------------------------------------------------------------------------------
 
-    async def _act(self, endpoint: Endpoint | None, request: Any, key: str, reference: str, *, again: bool) -> Answer:
+    async def _act(
+        self, endpoint: Endpoint | None, request: Any, key: str, reference: str, *, again: bool, repeat: bool | None
+    ) -> Answer:
         """Send a request that changes something, again only where the key makes that safe."""
         if key in self._met_another:
             return pv.Inconclusive(MET_ANOTHER)
@@ -233,7 +242,8 @@ class Http(Provider):
                     raise  # this one has not left, and the one before has
                 raise pv.NotSent(f"{type(error).__name__}: {error}") from error
             if response.status_code not in LATER or not again or attempt == TRIES:
-                return self._answer(response, key, again=again)
+                first = attempt == 1 and not (again if repeat is None else repeat)
+                return self._answer(response, key, first=first)
             await asyncio.sleep(min(_retry_after(response) or wait, LONGEST_WAIT))
             wait *= 2
         raise AssertionError
@@ -272,7 +282,7 @@ class Http(Provider):
 
     # --- answers ------------------------------------------------------------------------------------------------
 
-    def _answer(self, response: httpx2.Response, key: str, *, again: bool) -> Answer:
+    def _answer(self, response: httpx2.Response, key: str, *, first: bool) -> Answer:
         judged = self._judged(response) or self._positive(response)
         if judged is not None:
             return judged
@@ -282,7 +292,7 @@ class Http(Provider):
             return pv.Inconclusive(MET_ANOTHER)
         refusals = self._reading.refusals
         if refusals is None:
-            refusals = REFUSALS_OF_A_KEY if again else REFUSALS
+            refusals = REFUSALS if first else REFUSALS - AHEAD
         if status in refusals:
             return pv.Declined(f"answered {status}", _body(response))
         return pv.Inconclusive(f"answered {status}")
@@ -291,9 +301,11 @@ class Http(Provider):
         if not response.is_success:
             return None
         body = _body(response)
-        reference = str(body.get(self._reading.reference, "")) if isinstance(body, dict) else ""
-        if self._reading.job and response.status_code == httpx2.codes.ACCEPTED:
-            return pv.Accepted(reference, body)
+        named = body.get(self._reading.reference) if isinstance(body, dict) else None
+        reference = "" if named is None else str(named)
+        if response.status_code == httpx2.codes.ACCEPTED:
+            # It will be done, or not: only of a job is it known how to ask.
+            return pv.Accepted(reference, body) if self._reading.job else None
         return pv.Confirmed(body, reference)
 
     def _judged(self, response: httpx2.Response) -> Answer | None:

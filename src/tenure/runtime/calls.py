@@ -123,7 +123,8 @@ class Calls:
 
     async def apply(self, provider: pv.Provider, effect: Effect, request: Any, timeout: float | None) -> Effect:
         """Make the call of an ``apply`` that is committed, and record what it showed."""
-        return await self._act(effect, provider.apply(request, key=provider_key(effect)), timeout)
+        more = {"repeat": effect.sends > 1} if pv.takes(provider, "apply", "repeat") else {}
+        return await self._act(effect, provider.apply(request, key=provider_key(effect), **more), timeout)
 
     async def compensate(self, provider: pv.Provider, effect: Effect, timeout: float | None) -> Effect | None:
         """Undo an effect under a key of its own; ``None`` when that is not to be done now."""
@@ -219,7 +220,7 @@ class Calls:
 
 async def _call(provider: pv.Provider, effect: Effect, method: str, request: Any) -> pv.Answer:
     """An optional method, by the key that it works on. Whatever it raises is raised where it is awaited."""
-    names = {"reference": effect.reference, "undo_reference": effect.undo_reference}
+    names = {"reference": effect.reference, "undo_reference": effect.undo_reference, "repeat": effect.sends > 1}
     more = {name: value for name, value in names.items() if pv.takes(provider, method, name)}
     undo = method in ("compensate", "lookup_compensation")
     key = undo_key(effect) if undo else provider_key(effect)

@@ -14,7 +14,9 @@ provider that has none leaves an effect in doubt to a person:
 ==========================================  ==================================================================
 
 Those with a key get ``reference=`` too, the provider's own name for the effect, if they have a parameter of that name;
-``lookup_compensation`` also ``undo_reference=``, that of its compensation.
+``lookup_compensation`` also ``undo_reference=``, that of its compensation. In the same way ``apply`` and ``compensate``
+get ``repeat=``: whether a request with this key may have been sent before. What refuses a repeat need not have refused
+the one before it.
 """
 
 from __future__ import annotations
@@ -121,7 +123,7 @@ class Provider:
 
 
 def takes(provider: Provider, method: str, parameter: str) -> bool:
-    """Whether an optional method wants ``reference`` (the provider's own name for the effect) or ``undo_reference``."""
+    """Whether a method wants ``reference``, ``undo_reference`` or ``repeat``."""
     return parameter in inspect.signature(getattr(provider, method)).parameters
 
 
