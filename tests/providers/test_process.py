@@ -283,3 +283,13 @@ async def test_it_can_be_cancelled_and_sealed_but_not_undone(yard: Yard) -> None
     names = ("lookup", "seal", "cancel", "compensate", "lookup_compensation")
     assert [can(provider, each) for each in names] == [True, True, True, False, False]
     assert provider.key_scope.endswith(f":{yard.path / 'jobs'}")
+
+
+async def test_a_record_that_cannot_be_read_is_no_proof_that_nothing_was_started(yard: Yard) -> None:
+    provider = yard.provider()
+    request = [sys.executable, "-c", "pass"]
+    await provider.apply(request, key="k")
+    await ended(provider, request)
+    (yard.place() / "exit").write_text("{")
+    with pytest.raises(msgspec.DecodeError):
+        await provider.apply(request, key="k")

@@ -151,11 +151,14 @@ class ProcessJobs(Provider):
         place = self._place(key)
         try:
             other = self._claimed(request, key)
-            if other is not None or (place / "start").exists():
-                return other or self._state(key)
-            wrapper = self._spawn(place, key, [str(part) for part in self._command(request)])
+            known = (place / "start").exists()
+            wrapper = None
+            if other is None and not known:
+                wrapper = self._spawn(place, key, [str(part) for part in self._command(request)])
         except Exception as error:
             raise NotSent(words_of(error)) from error
+        if wrapper is None:
+            return other or self._state(key)
         threading.Thread(target=wrapper.wait, name="tenure-process", daemon=True).start()
         deadline = time.monotonic() + START_LIMIT
         while not (place / "start").exists():
