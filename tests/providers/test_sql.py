@@ -76,6 +76,14 @@ async def test_what_the_change_declines_is_rolled_back_and_leaves_the_key_free(s
     assert await provider.lookup(dear, key="k") == NotFound()
 
 
+async def test_a_repeat_is_declined_only_once_no_earlier_request_can_land(shop: Shop) -> None:
+    provider = shop.provider()
+    dear = {"cents": 2000}
+    assert await provider.apply(dear, key="k", repeat=True) == Declined("above the limit")
+    assert await provider.lookup(dear, key="k") == Sealed(), "the one before it will find the key taken"
+    assert await shop.orders() == []
+
+
 async def test_a_change_that_raises_is_rolled_back(shop: Shop) -> None:
     provider = shop.provider()
     wrong = {"cents": 5, "statement": "INSERT INTO nothing_of_the_kind VALUES (1)"}

@@ -73,14 +73,14 @@ class SqlTransaction(Provider, Generic[C]):
             self.compensate = self._compensate
             self.lookup_compensation = self._lookup_compensation
 
-    async def apply(self, request: Any, *, key: str) -> Answer:
+    async def apply(self, request: Any, *, key: str, repeat: bool = False) -> Answer:
         """Make the change and its row in one transaction, or answer from the row that is there.
 
         Raises:
             NotSent: the change was not begun.
             Exception: whatever the change raises, and whatever is raised by COMMIT: that one may have happened.
         """
-        return await self._change(APPLY, request, key)
+        return await self._closed(await self._change(APPLY, request, key), request, key, repeat=repeat)
 
     async def lookup(self, request: Any, *, key: str) -> Answer:
         """Read the row. ``NotFound`` is never final: a transaction may be open beside this one; ``seal`` settles it."""
@@ -90,9 +90,16 @@ class SqlTransaction(Provider, Generic[C]):
         """Write a tombstone where no row is, waiting for a transaction that is about to write one."""
         raise NotImplementedError
 
-    async def _compensate(self, request: Any, *, key: str) -> Answer:
+    async def _compensate(self, request: Any, *, key: str, repeat: bool = False) -> Answer:
         """Undo in one transaction, with a row of its own."""
-        return await self._change(UNDO, request, key)
+        return await self._closed(await self._change(UNDO, request, key), request, key, repeat=repeat)
+
+    async def _closed(self, answer: Answer, request: Any, key: str, *, repeat: bool) -> Answer:
+        """A refusal of a repeat, once the request before it finds the key taken: it may still wait for its lock."""
+        if not (repeat and isinstance(answer, Declined)):
+            return answer
+        sealed = await self.seal(request, key=key)
+        return answer if isinstance(sealed, Sealed) else sealed
 
     async def _lookup_compensation(self, request: Any, *, key: str) -> Answer:
         """Read the row of the undoing."""
