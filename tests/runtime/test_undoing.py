@@ -22,8 +22,10 @@ from tenure import (
     Tenure,
     Transfer,
 )
+from tenure.errors import Fenced
 from tenure.ledger import Ledger, open_ledger
 from tenure.protocol.vocabulary import EffectState, Finding
+from tenure.runtime.calls import Calls
 from tests.runtime.harness import until
 
 E = EffectState
@@ -333,3 +335,37 @@ def test_ef_05_never_compensated_unless_every_effect_is(steps: list[tuple[str, l
         assert (found.state == "nothing_to_compensate") is (not there)
 
     asyncio.run(trial())
+
+
+async def test_an_undoing_that_lost_its_lease_on_the_way_to_the_call_is_not_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shelf = Shelf()
+    team = Team("t", providers=[shelf])
+    told: list[str] = []
+    heard = asyncio.Event()
+
+    @team.agent
+    async def clerk(own: Tenure[Any]) -> Complete[Any]:
+        await own.effect(shelf, 1, key="a")
+        commit = Calls.commit
+
+        async def late(self: Calls, *what: Any) -> Any:
+            committed = await commit(self, *what)
+            monkeypatch.setattr(self._speaker, "_deadline", 0)  # the ledger took longer than the lease lasts
+            return committed
+
+        monkeypatch.setattr(Calls, "commit", late)
+        try:
+            await own.compensate()
+        except Fenced as error:
+            told.append(error.code)
+            heard.set()
+        raise RuntimeError
+
+    async with team.worker():
+        handle = await team.submit(goal="g")
+        async with asyncio.timeout(10):
+            await heard.wait()
+        (effect,) = await team.ledger.effects(handle.task_id)
+    assert (told, effect.state, shelf.calls) == (["lease_lost"], E.COMPENSATING, [])

@@ -40,6 +40,9 @@ class Speaker(Protocol):
     def epoch(self) -> int:
         """The tenure's epoch."""
 
+    def check(self) -> None:
+        """Raise ``Fenced`` when it must assume that it may not act any more."""
+
     async def say(self, kind: type[C], /, **fields: Any) -> cmd.Receipt:
         """Send a command, patiently."""
 
@@ -128,10 +131,7 @@ class Calls:
 
     async def compensate(self, provider: pv.Provider, effect: Effect, timeout: float | None) -> Effect | None:
         """Undo an effect under a key of its own; ``None`` when that is not to be done now."""
-        attempted = await self.attempt(provider, effect, Purpose.COMPENSATE)
-        if attempted is None:
-            return None
-        return await self.make(provider, attempted, await self.request_of(attempted), timeout)
+        return await self._made(provider, effect, Purpose.COMPENSATE, timeout)
 
     async def _act(self, effect: Effect, call: Awaitable[pv.Answer], timeout: float | None) -> Effect:
         """A call that changes something outside: whatever it raises, what it did is not known."""
@@ -150,10 +150,22 @@ class Calls:
         self, provider: pv.Provider, effect: Effect, purpose: Purpose, timeout: float | None
     ) -> Effect | None:
         """Ask the provider what it knows, or to seal the key; ``None`` when that is not to be done now."""
-        looking = await self.attempt(provider, effect, purpose)
-        if looking is None:
+        return await self._made(provider, effect, purpose, timeout)
+
+    async def again(self, provider: pv.Provider, effect: Effect, timeout: float | None) -> Effect | None:
+        """Make the call of ``apply`` once more; ``None`` when that could act twice."""
+        return await self._made(provider, effect, Purpose.APPLY, timeout)
+
+    async def _made(
+        self, provider: pv.Provider, effect: Effect, purpose: Purpose, timeout: float | None
+    ) -> Effect | None:
+        # Read first: an attempt whose request is gone, or late, would only look like a call.
+        request = await self.request_of(effect)
+        committed = await self.attempt(provider, effect, purpose)
+        if committed is None:
             return None
-        return await self.make(provider, looking, await self.request_of(looking), timeout)
+        self._speaker.check()
+        return await self.make(provider, committed, request, timeout)
 
     async def ask(self, provider: pv.Provider, effect: Effect, method: str, timeout: float | None) -> object:
         """Call an optional method of the provider. One that failed has shown nothing."""

@@ -198,10 +198,9 @@ class Effects:
                 return effect
         if effect.state is E.ACCEPTED:
             return effect
-        again = await self._calls.attempt(provider, effect, Purpose.APPLY)
+        again = await self._calls.again(provider, effect, intent.timeout)
         if again is not None:
-            self._hold.check()
-            return await self._calls.apply(provider, again, await self._calls.request_of(again), intent.timeout)
+            return again
         if pv.can(provider, "seal"):
             return await self._calls.look(provider, effect, Purpose.SEAL, intent.timeout) or effect
         return effect

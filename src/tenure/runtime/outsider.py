@@ -28,6 +28,9 @@ class Outsider:
         self._root_id, self._task_id = effect.root_id, effect.task_id
         self.instance = instance
 
+    def check(self) -> None:
+        """It holds nothing that it could lose: how late a call may begin is for whoever looks to judge."""
+
     async def say(self, kind: type[C], /, **fields: Any) -> Receipt:
         """Send a command, patiently.
 
