@@ -252,7 +252,7 @@ async def test_an_answer_lost_after_the_commit_is_found_by_a_task_and_nothing_is
     provider = shop.provider()
     committing = provider.apply
 
-    async def losing(request: Any, *, key: str) -> Any:
+    async def losing(request: Any, *, key: str, repeat: bool = False) -> Any:
         await committing(request, key=key)
         raise TimeoutError("the answer was lost")
 
