@@ -89,7 +89,7 @@ class Service:
             return Response("oops", 500)
         if fault == "slow":
             await asyncio.to_thread(self.release.wait, 5)
-        return JSONResponse({"id": f"pay-{key}"}, 201)
+        return JSONResponse({"id": None if fault == "null" else f"pay-{key}"}, 201)
 
     async def look(self, request: Request) -> Response:
         return await self._look(request, self.payments)

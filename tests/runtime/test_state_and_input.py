@@ -13,12 +13,6 @@ from tenure.protocol.vocabulary import OfferKind
 from tests.runtime.harness import SHORT_LEASE, Line, events, owned_by, until
 
 
-async def lose(line: Line, handle: Any, agent: str) -> None:
-    """Let an agent's tenure end by its lease: its worker hears nothing any more."""
-    await owned_by(handle, agent)
-    line.cut()
-
-
 async def test_state_survives_the_loss_of_its_tenure(ledger: Ledger) -> None:
     line = Line(ledger)
     saved = asyncio.Event()
@@ -218,9 +212,11 @@ async def test_a_route_left_open_is_retired_with_the_tenure_and_its_unread_input
 
 async def test_asking_for_input_after_the_loss_raises_and_never_spins(ledger: Ledger) -> None:
     line = Line(ledger)
+    begun = asyncio.Event()
     met: list[str] = []
 
     async def stubborn(own: Tenure[Any]) -> Complete[Any]:
+        begun.set()
         while True:
             try:
                 await own.receive(timeout=0.05)
@@ -233,8 +229,9 @@ async def test_asking_for_input_after_the_loss_raises_and_never_spins(ledger: Le
     team = Team("t", ledger=line.ledger, settings=SHORT_LEASE)
     team.agent(stubborn)
     async with team.worker(drain=0.1):
-        handle = await team.submit(goal="g")
-        await lose(line, handle, "stubborn")
+        await team.submit(goal="g")
+        await asyncio.wait_for(begun.wait(), 15)
+        line.cut()
 
         async def told() -> bool:
             return bool(met)

@@ -144,11 +144,11 @@ class Http(Provider):
         """Nothing is connected before the first request.
 
         Raises:
-            Refused: ``misuse`` for jobs that are looked up without a ``judge``: a status does not tell whether one ended.
+            Refused: ``misuse`` for jobs looked up without a ``judge``: a status does not tell whether one ended.
         """
         offers, keys, reading = offers or Offers(), keys or Keys(), reading or Reading()
         if reading.job and offers.lookup and reading.judge is None:
-            raise Refused("misuse", f"{name}: how a job stands is in the body of an answer; give a judge that reads it.")
+            raise Refused("misuse", f"{name}: how a job stands is in the body; give a judge that reads it.")
         self.name = name
         self.idempotent_for = keys.kept_for
         self.undo_idempotent_for = keys.undo_kept_for

@@ -1,14 +1,18 @@
 """Mail by SMTP: it cannot be asked back, so what is in doubt goes to a person.
 
-================================================  =========================================================
-the server                                        the evidence
-================================================  =========================================================
-takes the message (250 after its end)             ``Confirmed``, with the ``Message-ID`` as its reference
-refuses it for good (5xx, at any step)            ``Declined``
-refuses it for now (4xx, at any step)             ``NotSent``: by its own word the server did not take it
-cannot be reached, or hangs up before the text    ``NotSent``: no message was given to it
-says nothing, 421, or hangs up, from the text on  raised as it is: it may have been taken
-================================================  =========================================================
+===================================================  ======================================================
+the server                                           the evidence
+===================================================  ======================================================
+takes the message (250 after its end)                ``Confirmed``, with the ``Message-ID`` as its reference
+refuses it for good (5xx, at any step)               ``Declined``
+refuses it for now (4xx) before the text             ``NotSent``: no message was given to it
+cannot be reached, or hangs up before the text       ``NotSent``: no message was given to it
+says nothing, 4xx, or hangs up, from the text on     raised as it is: it may have been taken
+===================================================  ======================================================
+
+A 4xx after the text is meant as a refusal (RFC 5321, 4.2.1). But a relay or a filter in between gives it also when
+the next server has the mail and its answer was lost, and a server that is stopped says 421 while it stores a mail that
+it has in full (3.8). Sent again, such a mail would arrive twice.
 
 Needs the extra ``smtp``.
 """
@@ -28,11 +32,7 @@ from msgspec import Struct
 from tenure.runtime.provider import Answer, Confirmed, Declined, NotSent, Provider
 
 FOR_NOW, FOR_GOOD = range(400, 500), range(500, 600)
-"""Replies that refuse (RFC 5321, 4.2.1). Both say that the mail was not taken."""
-
-CLOSING = 421
-"""Speaks of the connection: a server that is stopped says it at any moment (RFC 5321, 3.8), also while it stores a mail
-that it has in full. Once the text was given it is no answer to it."""
+"""Replies that refuse (RFC 5321, 4.2.1)."""
 
 
 class Mail(Struct, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ class Smtp(Provider):
             try:
                 await server.data(message.as_bytes())
             except aiosmtplib.SMTPDataError as error:
-                if error.code == CLOSING:
+                if error.code not in FOR_GOOD:
                     raise
                 return _refused(error)
         return Confirmed(reference=str(message["Message-ID"]))
