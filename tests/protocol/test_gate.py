@@ -2,8 +2,9 @@
 
 import pytest
 
-from tenure.protocol.settings import CRITICAL, EXTERNAL, LOCAL
-from tenure.protocol.vocabulary import EffectState, Gate, OfferKind, Phase, Reason
+from tenure.protocol import events as ev
+from tenure.protocol.settings import CRITICAL, EXTERNAL, LOCAL, POLICIES, Policy
+from tenure.protocol.vocabulary import EffectState, EvidenceKind, Gate, OfferKind, Phase, Reason
 from tests.protocol.world import Owner, World
 
 STANDS = {
@@ -135,3 +136,110 @@ def test_the_gate_of_a_return_counts_what_is_critical() -> None:
     b.give_back()
     b.release()
     assert world.ack("a").receipt.blocked_by == ("x",)
+
+
+# --- each gate, each class, each open state ---------------------------------------------------------------------------
+
+E = EffectState
+STOPPING = Policy(name="stopping", grace_ms=1_000, gate=Gate.STOPPED)
+CLASSES = [*(each for each in POLICIES.values() if each.booked), STOPPING]
+WAYS: dict[EffectState, tuple[EffectState, ...]] = {
+    E.INTENDED: (),
+    E.ACCEPTED: (E.ACCEPTED,),
+    E.IN_DOUBT: (E.IN_DOUBT,),
+    E.COMPENSATING: (E.CONFIRMED, E.COMPENSATING),
+    E.COMPENSATION_FAILED: (E.CONFIRMED, E.COMPENSATING, E.COMPENSATION_FAILED),
+    E.DISPUTED: (E.CONFIRMED, E.REFUSED),
+}
+"""How an effect gets into each open state. A call without an answer is in doubt once its tenure has ended."""
+
+
+def test_the_table_has_every_open_state() -> None:
+    assert set(WAYS) == {state for state in E if not state.settled}
+
+
+def leave_effect(a: Owner, state: EffectState, policy: Policy) -> None:
+    """An effect in this state, at the end of its owner's tenure."""
+    a.intend("e1", policy=policy)
+    for step in WAYS[state]:
+        if step is E.COMPENSATING:
+            a.undo("e1", idempotent_ms=60_000)
+        else:
+            a.world.outcome("e1", step, EvidenceKind.NONE if step is E.IN_DOUBT else EvidenceKind.RESPONSE)
+    assert a.world.effects["e1"].state is state
+
+
+def judged(world: World, a: Owner, gate: Gate, blocks: tuple[str, ...]) -> None:
+    """Hand over behind a gate: what is in the way is named, and a wait that is over leads back, with the reason."""
+    a.transfer("b", gate=gate)
+    a.release()
+    b = world.ack("b")
+    assert (b.receipt.status, b.receipt.blocked_by) == ("gate" if blocks else "done", blocks)
+    if not blocks:
+        assert world.task.owner == "b"
+        return
+    assert world.due() == world.now + world.settings.gate_ms, "the wait is bounded"
+    world.expire()
+    assert world.newest(ev.HandoffEnded).reason is Reason.GATE_TIMEOUT
+    offer = world.task.offer
+    assert offer is not None
+    assert (offer.kind, offer.reason, offer.candidates[0].agent) == (OfferKind.RETURN, Reason.GATE_TIMEOUT, "a")
+
+
+@pytest.mark.parametrize("policy", CLASSES, ids=lambda each: each.name)
+@pytest.mark.parametrize("gate", list(Gate))
+def test_a_work_is_in_the_way_of_a_gate_that_waits_for_ends(gate: Gate, policy: Policy) -> None:
+    world = World(gate_ms=5_000)
+    a = world.owned_by("a")
+    a.work("x", policy)
+    waits = max(gate.rank, policy.gate.rank) >= Gate.STOPPED.rank
+    judged(world, a, gate, ("x",) if waits else ())
+
+
+@pytest.mark.parametrize("state", list(WAYS))
+@pytest.mark.parametrize("policy", CLASSES, ids=lambda each: each.name)
+@pytest.mark.parametrize("gate", list(Gate))
+def test_an_effect_is_in_the_way_of_a_gate_that_waits_for_evidence(
+    gate: Gate, policy: Policy, state: EffectState
+) -> None:
+    world = World(gate_ms=5_000)
+    a = world.owned_by("a")
+    leave_effect(a, state, policy)
+    waits = Gate.SETTLED in (gate, policy.gate)
+    judged(world, a, gate, ("e1",) if waits else ())
+
+
+@pytest.mark.parametrize("state", list(WAYS))
+@pytest.mark.parametrize("policy", CLASSES, ids=lambda each: each.name)
+def test_a_takeover_waits_for_what_its_own_class_demands(policy: Policy, state: EffectState) -> None:
+    world = World(gate_ms=5_000)
+    a = world.owned_by("a")
+    leave_effect(a, state, policy)
+    waits = policy.gate is Gate.SETTLED
+    world.expire(after=world.leases["t"])
+    again = world.ack("a", "a2")
+    assert again.receipt.blocked_by == (("e1",) if waits else ())
+    if waits:
+        assert world.due() == world.now + 5_000, "the wait is bounded"
+        world.expire()
+    else:
+        assert again.complete().status == "done"
+    assert world.phase() is (Phase.ESCALATED if waits else Phase.COMPLETED)
+    assert (world.task.question.reason if world.task.question else "") == (Reason.GATE_TIMEOUT if waits else "")
+
+
+@pytest.mark.parametrize("policy", CLASSES, ids=lambda each: each.name)
+def test_a_completion_that_its_own_class_holds_up_names_it_and_asks_a_person_in_time(policy: Policy) -> None:
+    world = World(gate_ms=5_000)
+    a = world.owned_by("a")
+    a.work("x", policy)
+    a.intend("e1", policy=policy)
+    a.complete()
+    blocks = {Gate.ROUTING_RETIRED: (), Gate.STOPPED: ("x",), Gate.SETTLED: ("x", "e1")}[policy.gate]
+    receipt = a.release()
+    assert (receipt.status, receipt.blocked_by) == ("gate" if blocks else "done", blocks)
+    if blocks:
+        world.beat(a)
+        assert world.due() <= world.now + 5_000, "the wait is bounded"
+        world.expire()
+    assert world.phase() is (Phase.ESCALATED if blocks else Phase.COMPLETED)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from tenure.protocol.settings import Policy
 from tenure.protocol.state import Locator
 from tenure.protocol.vocabulary import WorkKind
-from tenure.runtime.jobs.base import Job, Outcome
+from tenure.runtime.jobs.base import Job, Outcome, outside
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
@@ -74,7 +74,8 @@ class RemoteJob(Job):
         self._deliver()
 
     def _keep(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
+        # Asked for from a handler's code, the request is still not the handler's own.
+        task = self.loop.create_task(work, context=outside())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
