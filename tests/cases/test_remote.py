@@ -1,4 +1,4 @@
-"""Reported failures of what runs elsewhere and of silent speakers: CA-07 and TA-05."""
+"""Reported failures of what runs elsewhere: CA-07."""
 
 import asyncio
 from copy import copy
